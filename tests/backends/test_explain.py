@@ -8,7 +8,6 @@ from refuses import refuses
 from tiny import TINY
 
 from common.backends import backend, explain, printed
-from common.backends.verl import config, methods
 from common.errors import UserError
 from common.experiment import load
 
@@ -49,26 +48,10 @@ def test_a_cluster_row_of_each_paper_is_explained_without_its_data(paper, offlin
     assert compared is None or int(compared[1]) >= 4
 
 
-DUAL = ["method.loss._target_=common.losses.clip.dual_clip", "+method.loss.clip_ratio_c=3"]
-
-
-@pytest.mark.parametrize(
-    ("paper", "name"), [("f_grpo", "qwen7b_f_grpo"), ("two_stage", "qwen7b_math_grpo_n")]
-)
-def test_the_dual_clip_is_one_of_verls_losses_for_every_method(paper, name, offline):
-    """README, choices: focal and -N rows with the second bound."""
-    x = load([f"experiment=cluster/{name}", *DUAL], paper)
-    chosen = methods.compose(config.loss_method(x)).loss
-    assert chosen["_target_"] == x.method.loss["_target_"]
-    assert config.loss_method(load([f"experiment=cluster/{name}"], paper)) == x.method.name
-    assert backend("verl").explain(x, nodes=1, gpus=8, gpu_gb=80)
-
-
 def test_explain_refuses_what_the_run_would(offline):
     x = load(["experiment=cluster/qwen7b_f_grpo"], "f_grpo")
-    grpo = load(["experiment=cluster/qwen7b_grpo"], "f_grpo").method.advantage
-    other = replace(x, method=replace(x.method, advantage=grpo))
-    with refuses("method.advantage"):
+    other = replace(x, method=load(["method=kl_cov"], "f_grpo").method)
+    with refuses("method.loss._target_"):
         backend("verl").explain(other, nodes=1, gpus=8, gpu_gb=80)
     with refuses("sampling.prompts", 256):
         backend("verl").explain(x, nodes=1, gpus=7, gpu_gb=80)

@@ -5,7 +5,8 @@ import os
 import pytest
 import torch
 from refuses import refuses_file
-from transformers import AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM
+from tiny import network
+from transformers import AutoModelForCausalLM
 
 from common.backends.verl.export import export
 from common.errors import UserError
@@ -17,17 +18,9 @@ from common.results.files import write_json
 def checkpoint(request, tmp_path):
     """(the folder that verl leaves of a model on one GPU, the model)."""
     tokenizer = pretrain.tokenizer()
-    config = Qwen2Config(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        tie_word_embeddings=request.param,
-    )
-    model, folder = Qwen2ForCausalLM(config), tmp_path / "actor"
-    config.save_pretrained(folder / "huggingface")
+    model = network(vocab_size=len(tokenizer), tie_word_embeddings=request.param)
+    folder = tmp_path / "actor"
+    model.config.save_pretrained(folder / "huggingface")
     tokenizer.save_pretrained(folder / "huggingface")
     write_json(folder / "fsdp_config.json", {"world_size": 1})
     torch.save(model.state_dict(), folder / "model_world_size_1_rank_0.pt")

@@ -10,7 +10,6 @@ from local_loop import made_up, make_loop, slow_log_probs
 
 from common.backends import rehearsal
 from common.backends.local import train
-from common.backends.verl import methods as in_verl
 from common.errors import UserError
 from common.experiment import load
 from common.results.files import read_jsonl
@@ -318,23 +317,6 @@ def test_a_divergence_of_another_shape_is_refused_before_anything_runs(tiny, tmp
     )
     with pytest.raises(UserError, match=r"method\.rehearsal\.divergence=.*mean: gave \(\) where"):
         tiny(*DPH, f"method.rehearsal.divergence._target_={own}:mean")
-
-
-def test_verl_refuses_what_rehearses_by_its_own_names_too():
-    assert "grpo" in in_verl.names()
-    assert not {"dph_f", "dph_js"} & {*in_verl.names()}
-    said = (
-        r"method\.rehearsal=dph_f: verl has no rehearsal set beside its rollouts; use backend=local"
-    )
-    for call, word in (
-        (in_verl.flags, "dph_f"),
-        (in_verl.refuse_rehearsal, "rlvr_dph_f"),
-        (in_verl.refuse_rehearsal, "dph_f"),
-    ):
-        with pytest.raises(UserError, match=said):
-            call(word)
-    in_verl.refuse_rehearsal("rlvr_grpo")
-    in_verl.refuse_rehearsal("gae")
 
 
 def test_every_setting_names_another_run():

@@ -57,10 +57,13 @@ if find_spec("verl"):  # where it is missing the tests are skipped, and others s
     os.environ["TMPDIR"] = tempfile.tempdir
     atexit.register(shutil.rmtree, tempfile.tempdir, ignore_errors=True)
 if find_spec("verl") and DEVICE == "cpu":
+    import verl_cpu
+
+    support = str(Path(__file__).parents[1] / "support")
     os.environ.update(
-        VERL_PLATFORM="cpu",
-        VERL_ENGINE_DEVICE="cuda",  # the name that verl's FSDP engine is registered for
-        VERL_USE_EXTERNAL_MODULES="common.backends.verl.cpu,common.backends.verl.plugin",
+        RLVR_STAND_IN="verl_cpu",
+        VERL_USE_EXTERNAL_MODULES=",".join([*verl_cpu.MODULES, "common.backends.verl.plugin"]),
+        PYTHONPATH=os.pathsep.join(filter(None, [support, os.environ.get("PYTHONPATH")])),
         CUDA_VISIBLE_DEVICES="",
         RANK="0",
         WORLD_SIZE="1",

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
+import verl_cpu
 from omegaconf import DictConfig, OmegaConf, open_dict
 from tensordict import TensorDict
-from transformers import Qwen2Config, Qwen2ForCausalLM
+from tiny import network
 from verl import DataProto
 from verl.trainer.ppo.ray_trainer import compute_advantage
 from verl.utils import tensordict_utils as tu
@@ -19,37 +20,33 @@ from verl.workers.engine_workers import TrainingWorker
 from verl.workers.utils.losses import ppo_loss
 from verl.workers.utils.padding import left_right_2_no_padding
 
-from common.backends.verl import config, methods, trainer
+from common.backends.verl import config, trainer
 from common.experiment import Experiment, load
 from common.models import pretrain, store
 
 P, G, PROMPT, T = 4, 4, 6, 10
 LENGTHS = torch.tensor([10, 3, 7, 1, 9, 2, 5, 8, 4, 4, 10, 1, 6, 2, 2, 9])
+CONTROLLED = dict(solve_rate=0.4, entropy=0.8)  # what a controller is told
 RIGHT = torch.tensor([1.0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0, 1, 0, 1, 0, 1])
 
 
-def random_model(path: Path) -> Qwen2ForCausalLM:
-    """A random Qwen2 with the testbed's tokenizer; at `path` as a Hugging Face checkpoint."""
+def random_model(path: Path):
+    """A random model with the testbed's tokenizer; at `path` as a Hugging Face checkpoint."""
     tokenizer = pretrain.tokenizer()
-    torch.manual_seed(0)
-    described = Qwen2Config(
+    made = network(
         vocab_size=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
         num_attention_heads=2,
         num_key_value_heads=1,
-        initializer_range=0.3,
+        max_position_embeddings=256,
         tie_word_embeddings=True,
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
     )
-    network = Qwen2ForCausalLM(described)
-    store.save(network, tokenizer, path)
-    return network
+    store.save(made, tokenizer, path)
+    return made
 
 
-def mini_batch(network: Qwen2ForCausalLM) -> DataProto:
+def mini_batch(network) -> DataProto:
     """Groups of responses of unequal length, old log-probs a little off the model's, so that some
     tokens are clipped."""
     torch.manual_seed(1)
@@ -88,16 +85,15 @@ def configured(x: Experiment, model: Path, **more) -> DictConfig:
     """verl's whole configuration of an experiment on one device, `more` of its keys set."""
     place = config.Place(x.device, 1, 1, None, model.parent / "work", str(model))
     attention = "actor_rollout_ref.model.override_config.attn_implementation"
-    settings = config.settings(x, place, PROMPT, 256, {}) | {attention: "sdpa"} | more
-    verls = config.compose(settings)
+    stand = verl_cpu.settings(x, place, []) if x.device == "cpu" else {attention: "sdpa"}
+    verls = config.compose(config.settings(x, place, PROMPT, 256, {}) | stand | more)
     # as verl's trainer does
     OmegaConf.update(verls, "actor_rollout_ref.actor.optim.total_training_steps", 10)
     return verls
 
 
-def training_worker(verls: DictConfig) -> TrainingWorker:
-    """The actor's, as verl's ActorRolloutRefWorker makes it."""
-    parts = verls.actor_rollout_ref
+def training_worker_config(parts: DictConfig) -> TrainingWorkerConfig:
+    """Of the actor, as verl's ActorRolloutRefWorker makes it."""
     actor = omega_conf_to_dataclass(parts.actor)
     engine = actor.engine
     engine.use_dynamic_bsz = parts.actor.use_dynamic_bsz
@@ -105,28 +101,28 @@ def training_worker(verls: DictConfig) -> TrainingWorker:
     engine.micro_batch_size_per_gpu = parts.actor.ppo_micro_batch_size_per_gpu
     engine.infer_max_token_len_per_gpu = parts.rollout.log_prob_max_token_len_per_gpu
     engine.infer_micro_batch_size_per_gpu = parts.rollout.log_prob_micro_batch_size_per_gpu
-    made = TrainingWorker(
-        TrainingWorkerConfig(
-            model_type="language_model",
-            model_config=omega_conf_to_dataclass(parts.model),
-            engine_config=engine,
-            optimizer_config=actor.optim,
-            checkpoint_config=actor.checkpoint,
-        )
+    return TrainingWorkerConfig(
+        model_type="language_model",
+        model_config=omega_conf_to_dataclass(parts.model),
+        engine_config=engine,
+        optimizer_config=actor.optim,
+        checkpoint_config=actor.checkpoint,
     )
+
+
+def training_worker(verls: DictConfig) -> TrainingWorker:
+    made = TrainingWorker(training_worker_config(verls.actor_rollout_ref))
     made.reset()
     return made
 
 
 def with_advantages(verls: DictConfig, batch: DataProto) -> TensorDict:
     """The mini-batch as our trainer hands it to verl's workers."""
-    algorithm, name = verls.algorithm, verls.algorithm.adv_estimator.removeprefix(methods.PREFIX)
+    algorithm = verls.algorithm
     held = {key: batch.batch[key] for key in ("response_mask", "old_log_probs")}
-    with open_dict(algorithm):
-        algorithm.log_probs = trainer.drawn(**held).tolist()
-        if methods.controller(name) is not None:
-            measured, chosen = dict(solve_rate=0.4, entropy=0.8), algorithm.controller or {}
-            algorithm.controlled = [trainer.control(name, chosen, {}, measured, 1)[1]]
+    if algorithm.controller:
+        with open_dict(algorithm):
+            algorithm.controlled = [trainer.control(algorithm.controller, {}, CONTROLLED, 1)[1]]
     data = compute_advantage(batch, algorithm.adv_estimator, config=algorithm)
     if node := OmegaConf.to_container(algorithm.token_weights):
         A, uid = data.batch["advantages"], batch.non_tensor_batch["uid"]

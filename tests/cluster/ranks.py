@@ -3,8 +3,9 @@ through verl's engine on 1, 2 and 4 processes (gloo), as FOLDER/<processes>.pt:
 
     {packing: {method: (loss, gradient of all weights as one vector)}}
 
-and FOLDER/refused.json: methods that backend=verl refuses, with the message. Everything is imported
-once, and the processes are forked before any backward pass.
+FOLDER/local.pt: {method: (loss, gradient)} of the local backend's functions, where these are the
+whole loss; and FOLDER/refused.json: methods that backend=verl refuses, with the message. Everything
+is imported once, and the processes are forked before any backward pass.
 """
 
 import json
@@ -16,6 +17,8 @@ from pathlib import Path
 import torch
 import torch.multiprocessing
 from engines import (
+    CONTROLLED,
+    PROMPT,
     G,
     P,
     T,
@@ -29,8 +32,10 @@ from engines import (
 )
 from verl.utils import tensordict_utils as tu
 
-from common.backends.verl import methods, worker
+from common.backends.verl import worker
 from common.errors import UserError
+from common.experiment import Experiment
+from common.methods import binding, files
 
 WORLDS = (1, 2, 4)
 PACKINGS = {
@@ -58,22 +63,52 @@ MORE = {  # what else a loss may be made of
 }
 
 
-def cases(folder: Path) -> dict:
-    """name -> (loss function, the mini-batch for it), and what is refused, which is written."""
-    model = folder / "model"
-    batch = mini_batch(random_model(model))
-    found, refused = {}, {}
-    plain = {name: [f"method={name}", *SMALL.get(name, [])] for name in methods.names()}
+def cases(folder: Path, model: Path, batch) -> tuple[dict, dict]:
+    """name -> (loss function, the mini-batch for it), and name -> Experiment; what is refused is
+    written."""
+    found, experiments, refused = {}, {}, {}
+    gone = {"a3po", "dph_f", "dph_js", "ucpo", "unlikeliness", "simko"}
+    known = [name for name in files.names() if name not in gone]
+    plain = {name: [f"method={name}", *SMALL.get(name, [])] for name in known}
     for name, words in (plain | MORE).items():
         try:
-            verls = configured(experiment("device=cpu", *words), model)
+            experiments[name] = experiment("device=cpu", *words)
+            verls = configured(experiments[name], model)
         except UserError as error:
             refused[name] = str(error)
             continue
         found[name] = loss_of(verls), with_advantages(verls, batch)
     found["memory network"] = worker.cross_entropy, found["grpo"][1]
     (folder / "refused.json").write_text(json.dumps(refused))
-    return found
+    chosen = {name: x for name, x in experiments.items() if name in found and alone(x)}
+    return found, chosen
+
+
+def alone(x: Experiment) -> bool:
+    """Whether the method's loss, without KL and entropy, is all that is minimised. The repository's
+    version of CW-GRPO is excluded: verl has its first step, of the policy that has sampled."""
+    return x.method.kl_coef == x.method.entropy_coef == 0 and x.method.name != "cw_grpo_repository"
+
+
+def local(x: Experiment, network, batch) -> tuple[float, torch.Tensor]:
+    """Loss and gradient as the local loop computes them, by autograd on the whole mini-batch."""
+    bound, held = x.bound, batch.batch
+    mask, old = held["response_mask"].float(), held["old_log_probs"]
+    rewards = held["token_level_rewards"].sum(1).view(P, G)
+    _, arguments = binding.observe(bound, {}, **CONTROLLED, step=1)
+    seen = {"correct": rewards == 1, "lengths": mask.sum(1).view(P, G)}
+    weights = binding.advantages(bound, rewards, arguments=arguments, **seen).view(-1, 1)
+    given = {key: held[key] for key in ("input_ids", "attention_mask", "position_ids")}
+    logits = network(**given).logits[:, PROMPT - 1 : -1]
+    log_prob = logits.log_softmax(-1).gather(-1, held["responses"][..., None])[..., 0]
+    extra = {}
+    if bound.token_weights is not None:  # of the policy that has sampled, before its only update
+        extra["token_weights"] = bound.token_weights(old, old, weights, mask)
+    values, _ = bound.loss(log_prob, old, weights, mask, **extra)
+    total = torch.where(mask > 0, values * bound.aggregate(mask), 0).sum()
+    network.zero_grad()
+    total.backward()
+    return total.item(), torch.cat([p.grad.flatten() for p in network.parameters()])
 
 
 def one(rank: int, world: int, port: int, folder: Path, given: dict) -> None:
@@ -110,7 +145,10 @@ def one(rank: int, world: int, port: int, folder: Path, given: dict) -> None:
 
 def main(folder: Path) -> None:
     assert max(WORLDS) <= P * G // 2
-    given = cases(folder)
+    model = folder / "model"
+    network = random_model(model)
+    batch = mini_batch(network)
+    given, experiments = cases(folder, model, batch)
     for world in WORLDS:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -118,6 +156,8 @@ def main(folder: Path) -> None:
         torch.multiprocessing.start_processes(
             one, (world, port, folder, given), nprocs=world, start_method="fork"
         )
+    found = {name: local(x, network, batch) for name, x in experiments.items()}
+    torch.save(found, folder / "local.pt")
 
 
 if __name__ == "__main__":

@@ -1,15 +1,13 @@
 """What the tests of whole verl runs share: a tiny model, its flags, and what a run leaves.
 
 `python tests/cluster/runs.py ARGUMENTS` is papers.f_grpo with the agent loop of recorder.py, and
-leaves verl's files of validation samples. On a CPU it has RANKS pretended GPUs (environment), each
-with a process of training and a vLLM.
+leaves verl's files of validation samples.
 """
 
 import os
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -101,8 +99,7 @@ def of_this_run(run: Path) -> list[int]:
 
 
 def main() -> None:
-    settings, finish, here = config.settings, backend.finish, backend.here
-    key, ranks = "agent_loop_config_path", int(os.environ["RANKS"])
+    settings, finish, key = config.settings, backend.finish, "agent_loop_config_path"
 
     def recording(*arguments):
         loops = str(Path(__file__).with_name("recorder.yaml"))
@@ -112,11 +109,7 @@ def main() -> None:
         shutil.copytree(place.work / "validation", run.path.parent / "validation")
         finish(x, run, place)
 
-    def there(x, folder):
-        place = here(x, folder)
-        return replace(place, gpus=ranks) if place.device == "cpu" else place
-
-    config.settings, backend.finish, backend.here = recording, kept, there
+    config.settings, backend.finish = recording, kept
     command("f_grpo")
 
 

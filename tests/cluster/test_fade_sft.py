@@ -9,7 +9,8 @@ import torch
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
-from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
+from tiny import network
+from transformers import AutoModelForCausalLM, AutoTokenizer
 from verl.utils.config import omega_conf_to_dataclass
 
 from common.backends.verl.config import tree
@@ -65,11 +66,10 @@ def start(tmp_path):
     tokenizer = pretrain.tokenizer()
     tokenizer.chat_template = CHATML
     tokenizer.add_special_tokens({"additional_special_tokens": ["<|im_start|>", "<|im_end|>"]})
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1}
-    heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "vocab_size": len(tokenizer)}
+    sizes = {"num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1}
+    sizes |= {"vocab_size": len(tokenizer), "max_position_embeddings": 32_768}
     ends = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
-    store.save(Qwen2ForCausalLM(Qwen2Config(**sizes, **heads, **ends)), tokenizer, tmp_path / "m")
+    store.save(network(**sizes, **ends), tokenizer, tmp_path / "m")
     for name in ("code", "maths"):
         talks = [
             [{"role": "user", "content": f"{i} 2"}, {"role": "assistant", "content": f"{i} + 2"}]

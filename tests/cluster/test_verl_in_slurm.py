@@ -104,7 +104,7 @@ def test_every_training_was_verls(sweep):
         folder = lab.root / lab.paper / run.run_id
         assert verify(folder) == []
         verls = yaml.safe_load((folder / "verl.yaml").read_text())
-        assert verls["algorithm"]["adv_estimator"] == f"rlvr_{run.method.name}"
+        assert verls["algorithm"]["method"]["function"] == run.method.advantage["_target_"]
         curve = pd.DataFrame(read_jsonl(folder / "metrics.jsonl"))
         assert curve.step.tolist() == [1, 2, 3, 4]
         # vLLM sampled with the weights that were trained

@@ -6,19 +6,14 @@ import torch
 
 pytest.importorskip("verl", reason="verl is not installed here: make test-cluster runs these")
 
-from omegaconf import OmegaConf
+from engines import configured, experiment, random_model, training_worker_config
 from tensordict import TensorDict
-from transformers import Qwen2Config, Qwen2ForCausalLM
 from verl.utils import tensordict_utils as tu
-from verl.utils.config import omega_conf_to_dataclass
 from verl.utils.model import compute_position_id_with_mask
-from verl.workers.config import TrainingWorkerConfig
 from verl.workers.engine_workers import TrainingWorker
 from verl.workers.utils.padding import left_right_2_no_padding
 
-from common.backends.verl import config, worker
-from common.experiment import load
-from common.models import pretrain, store
+from common.backends.verl import worker
 from common.rollout.dlc import MemoryNetwork
 from common.types import RolloutBatch
 
@@ -43,39 +38,11 @@ def batches():
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """(policy, verl's worker of its memory, made as PolicyWorker makes it)."""
-    tokenizer = pretrain.tokenizer()
-    torch.manual_seed(0)
-    sizes = dict(hidden_size=32, intermediate_size=64, num_hidden_layers=2)
-    described = Qwen2Config(
-        vocab_size=len(tokenizer),
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        initializer_range=0.3,
-        tie_word_embeddings=True,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-        **sizes,
-    )
     path = tmp_path_factory.mktemp("memory") / "model"
-    policy = Qwen2ForCausalLM(described)
-    store.save(policy, tokenizer, path)
-    place = config.Place("cpu", 1, 1, None, path.parent / "work", str(path))
-    flags = ["device=cpu", f"sampling.prompts={P}", f"sampling.group_size={G}"]
-    x = load([*flags, "optim.mini_batches=1", "optim.micro_batch=2"], "f_grpo")
-    verls = config.compose(config.settings(x, place, PROMPT, 256, {})).actor_rollout_ref
-    OmegaConf.update(verls, "actor.optim.total_training_steps", 10)
-    actor = omega_conf_to_dataclass(verls.actor)
-    own = TrainingWorkerConfig(
-        model_type="language_model",
-        model_config=omega_conf_to_dataclass(verls.model),
-        engine_config=actor.engine,
-        optimizer_config=actor.optim,
-        checkpoint_config=actor.checkpoint,
-    )
+    policy = random_model(path)
+    verls = configured(experiment("device=cpu", "optim.micro_batch=2"), path).actor_rollout_ref
+    own = training_worker_config(verls)
     own.engine_config.use_dynamic_bsz = False
-    own.engine_config.micro_batch_size_per_gpu = (
-        own.engine_config.infer_micro_batch_size_per_gpu
-    ) = 2
     trained = TrainingWorker(worker.memory_config(verls, own, path=str(path), lr=LR))
     trained.reset()
     trained.set_loss_fn(worker.cross_entropy)

@@ -26,7 +26,8 @@ OTHERS = ("between", "cpu")
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
     folder = tmp_path_factory.mktemp("on-cuda")
-    unset = dict.fromkeys(("VERL_PLATFORM", "VERL_ENGINE_DEVICE", "CUDA_VISIBLE_DEVICES"))
+    names = ("RLVR_STAND_IN", "VERL_PLATFORM", "VERL_ENGINE_DEVICE", "CUDA_VISIBLE_DEVICES")
+    unset = dict.fromkeys(names)
     modules = {"VERL_USE_EXTERNAL_MODULES": "common.backends.verl.plugin"}
     # there is no compiler for a device that does not exist
     compiler = {"TORCHDYNAMO_DISABLE": "1"} if PRETENDED else {}

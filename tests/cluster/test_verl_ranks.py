@@ -14,22 +14,22 @@ pytestmark = pytest.mark.skipif(
 REFUSED = {  # in backend=verl: the method, and the key that its message names
     # a penalty on tokens that are chosen of the whole mini-batch by the policy that is trained
     "kl_cov": "method.loss._target_=common.losses.covariance.kl_cov",
-    # verl hands its losses no entropies and no other tokens than the drawn ones
-    "simko": "method=simko",
 }
 
 
 @pytest.fixture(scope="module")
 def computed(tmp_path_factory):
-    """(processes -> packing -> method -> (loss, gradient), method -> why it is refused)."""
+    """(processes -> packing -> method -> (loss, gradient), the local (loss, gradient) of methods,
+    method -> why it is refused)."""
     folder = tmp_path_factory.mktemp("ranks")
     program("ranks.py", folder)
     refused = json.loads((folder / "refused.json").read_text())
-    return {world: torch.load(folder / f"{world}.pt") for world in (1, 2, 4)}, refused
+    found = {world: torch.load(folder / f"{world}.pt") for world in (1, 2, 4)}
+    return found, torch.load(folder / "local.pt"), refused
 
 
 def test_every_method_has_one_gradient_whatever_the_number_of_gpus_and_the_packing(computed):
-    found, _ = computed
+    found, _, _ = computed
     expected = found[1]["fixed"]
     assert len(expected) > 55
     sizes = {name: gradient.abs().max().item() for name, (_, gradient) in expected.items()}
@@ -46,8 +46,17 @@ def test_every_method_has_one_gradient_whatever_the_number_of_gpus_and_the_packi
     assert other == []
 
 
+def test_it_is_the_local_loops(computed):
+    found, local, _ = computed
+    assert len(local) > 40
+    for name, (loss, gradient) in local.items():
+        its_loss, its_gradient = found[1]["fixed"][name]
+        assert its_loss == pytest.approx(loss, rel=1e-5, abs=1e-6), name
+        torch.testing.assert_close(its_gradient, gradient, rtol=1e-4, atol=1e-6, msg=name)
+
+
 def test_what_would_depend_on_the_number_of_gpus_is_refused(computed):
-    _, refused = computed
+    _, _, refused = computed
     assert refused.keys() == REFUSED.keys()
     for name, named in REFUSED.items():
         assert named in refused[name]

@@ -1,7 +1,6 @@
 """DLC in a real vLLM, on CPU: the joint model samples from the exact calibrated distribution, the
 memory's weights can be renewed, and every process of an engine knows the model."""
 
-import copy
 import json
 from importlib.util import find_spec
 
@@ -9,14 +8,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from scipy.stats import chisquare
-from transformers import (
-    AutoConfig,
-    AutoModelForCausalLM,
-    Qwen2Config,
-    Qwen2ForCausalLM,
-    Qwen3Config,
-    Qwen3ForCausalLM,
-)
+from tiny import network
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from common.config.schema import Sampler
 from common.errors import UserError
@@ -42,25 +35,24 @@ def trained(memory: MemoryNetwork, seed: int) -> MemoryNetwork:
     return memory
 
 
-@pytest.fixture(scope="module")
-def parts(tmp_path_factory):
-    """(policy with a tied head, tokenizer, memory of half the width with a head of its own)."""
-    tokenizer = pretrain.tokenizer()
-    torch.manual_seed(0)
-    config = Qwen2Config(
+def sizes(tokenizer) -> dict:
+    return dict(
         vocab_size=len(tokenizer),
-        hidden_size=128,
         intermediate_size=64,
-        num_hidden_layers=2,
         num_attention_heads=2,
         num_key_value_heads=1,
         max_position_embeddings=256,
         initializer_range=0.16,
-        tie_word_embeddings=True,
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
     )
-    policy = Qwen2ForCausalLM(config).eval()
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory):
+    """(policy with a tied head, tokenizer, memory of half the width with a head of its own)."""
+    tokenizer = pretrain.tokenizer()
+    policy = network(**sizes(tokenizer), hidden_size=128, tie_word_embeddings=True)
     memory = MemoryNetwork(policy, mu=MU, lr=1e-2, start="random", shrink=2, seed=0)
     return policy, tokenizer, trained(memory, 1)
 
@@ -156,26 +148,11 @@ def test_verl_can_build_it_from_the_policy_and_send_the_weights_later(parts, tmp
     """A policy with an untied head, and a memory of another architecture from a checkpoint; the
     other tests have a tied policy with either memory."""
     tokenizer = parts[1]
-    torch.manual_seed(1)
-    config = copy.deepcopy(parts[0].config)
-    config.tie_word_embeddings = False
-    policy = Qwen2ForCausalLM(config).eval()
-    other = Qwen3Config(
-        vocab_size=len(tokenizer),
-        hidden_size=64,
-        intermediate_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        head_dim=32,
-        max_position_embeddings=256,
-        initializer_range=0.16,
-        tie_word_embeddings=memory_tied,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-    )
+    policy = network(**sizes(tokenizer), hidden_size=128, tie_word_embeddings=False)
+    tied = dict(tie_word_embeddings=memory_tied)
+    other = network("qwen3", **sizes(tokenizer), hidden_size=64, head_dim=32, **tied)
     store.save(policy, tokenizer, tmp_path / "policy")
-    store.save(Qwen3ForCausalLM(other), tokenizer, tmp_path / "memory")
+    store.save(other, tokenizer, tmp_path / "memory")
     given = Sampler(MU, 1e-2, "checkpoint", 1, None, str(tmp_path / "memory"))
     memory = trained(memory_network(given, policy, tokenizer, seed=0), 4)
     described = [AutoConfig.from_pretrained(tmp_path / name) for name in ("policy", "memory")]

@@ -10,7 +10,6 @@ from local_loop import make_loop
 from refuses import refuses
 
 from common.backends import local
-from common.experiment import load
 from common.results.files import read_jsonl
 from common.rollout import local as rollout
 
@@ -30,8 +29,8 @@ def start_again(x) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [["method=fade"], ["sampling.lag=1"], ["method=dapo_iac_dlc", "sampling.dynamic_batches=2"]],
-    ids=["controller", "lag", "memory"],
+    [["sampling.lag=1"], ["method=dapo_iac_dlc", "sampling.dynamic_batches=2"]],
+    ids=["lag", "memory"],
 )
 def test_a_run_that_was_stopped_ends_with_the_same_bytes(words, tiny):
     x = tiny("device=cuda", "optim.steps=4", "eval.every=2", "eval.rare_nll_samples=0", *words)
@@ -131,35 +130,3 @@ def test_an_update_that_does_not_fit_names_the_keys_that_help(tiny, pretended, m
         local.train(x, progress=False)
     again = tiny(*words, "optim.gradient_checkpointing=true")
     assert content(local.train(again, progress=False)) == whole
-
-
-WIDTHS = [
-    "model.pretrain.demonstrations=64",
-    "model.pretrain.hidden_size=32",
-    "model.pretrain.layers=1",
-    "model.pretrain.heads=2",
-    "model.pretrain.kv_heads=1",
-    "model.pretrain.intermediate_size=64",
-    "data.train.size=8",
-    "data.benchmarks.maze.size=2",
-    "sampling.prompts=2",
-    "eval.n=4",
-    "eval.curve_n=4",
-    "eval.k=[1,4]",
-    "eval.batch=8",
-    "verification.workers=1",
-    "optim.steps=2",
-    "eval.every=2",
-]
-
-
-def test_mazes_of_the_gpu_scale_with_small_widths(tmp_path):
-    """17 x 17 cells, 306 tokens a prompt and up to 180 a response: from pretraining to metrics."""
-    curves = {}
-    for device in ("cpu", "cuda"):
-        words = ["experiment=gpu/maze_f_grpo_n4_gamma1", f"results_dir={tmp_path / device}"]
-        run = local.train(load([*words, *WIDTHS, f"device={device}"], "f_grpo"), progress=False)
-        curves[device] = pd.DataFrame(read_jsonl(run / "metrics.jsonl"))
-    if PRETENDED:
-        pd.testing.assert_frame_equal(curves["cpu"], curves["cuda"], rtol=1e-5, atol=1e-5)
-    assert list(curves["cuda"].step) == [1, 2]

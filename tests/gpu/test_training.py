@@ -25,42 +25,14 @@ CASES = {
     "lag": ["sampling.lag=1"],
     "memory network": ["method=dlc", "method.sampler.importance_cap=2"],
     "memory of what is evicted": ["method=dapo_iac_dlc", "sampling.dynamic_batches=3"],
-    "memory, a copy": ["method=dlc", "method.sampler.start=policy"],
     "entropy bonus": ["method=grpo_entropy", "method.entropy_coef=0.01"],
     "KL in the loss": ["method=grpo_kl", "method.kl_coef=0.1"],
-    # Not GRPO, which scales what differs in a group, here by rounding alone, to 1; and not the
-    # share of clipped tokens, which hangs on the sign of that rounding.
-    "KL in the reward": ["method=rloo", "method.kl_coef=0.1", "method.kl_in_reward=true"],
-    "likeliest tokens": ["method=simko"],
     "token weights": ["method=cw_grpo"],
-    # All candidates and all tokens: of fewer the choice hangs on the last bit, as does the sign of
-    # |log ratio| before the first update, hence KL-Cov's small coefficient.
-    "token weights, drawn": [
-        "method=clip_cov",
-        "method.token_weights.ratio=1",
-        "method.token_weights.omega_low=0.1",
-    ],
-    "token weights, highest": [
-        "method=kl_cov",
-        "method.token_weights.k=1",
-        "method.loss.kl_coef=1e-6",
-    ],
-    "sequence ratio": ["method=gspo"],
-    "rehearsal": ["method=dph_f", "method.rehearsal.at_least=1", "method.rehearsal.share=0.5"],
-    "controller, a schedule": ["method=fade_log_schedule"],
-    "controller, by updates": ["method=fade"],
-    "controller, by solve rate": ["method=ha_dw"],
-    "lengths": ["method=dapo_overlong", "method.advantage.buffer=0.5"],
-    "lengths of a batch": ["method=reinforce_pp_baseline"],
-    "log-probabilities": ["method=unlikeliness"],
+    "controller": ["method=fade"],
     "group size 1": ["method=reinforce", "sampling.group_size=1", "sampling.prompts=32"],
     "dynamic batches": ["sampling.dynamic_batches=3"],
     "checkpointing": ["optim.gradient_checkpointing=true"],
     "covariances": ["covariances=true"],
-    "equalised rate": [
-        "method=f_grpo",
-        "optim.equalise_to={_target_: common.advantages.group.grpo, unbiased: true, epsilon: 1e-6}",
-    ],
     "micro-batches": ["optim.micro_batch=16"],
     "temperature": ["sampling.temperature=0.7"],
 }
@@ -106,8 +78,6 @@ def test_curves_are_the_cpus(case, trained):
     there, drawn_there, weights_there, _ = trained("cuda", *CASES[case], instead=same)
     for ours, theirs in zip(here, there, strict=True):
         assert ours.keys() == theirs.keys()
-        if case == "KL in the reward":
-            ours["clipped"] = theirs["clipped"]
     if not PRETENDED:
         assert alike(drawn_here[0], drawn_there[0]) > 0.98
         assert there[0] == pytest.approx(here[0], rel=0.1, abs=0.05, nan_ok=True)
@@ -136,7 +106,7 @@ def alike(one: RolloutBatch, other: RolloutBatch) -> float:
     return (ours[:, :width] == theirs[:, :width]).float().mean().item()
 
 
-@pytest.mark.parametrize("case", ["grpo", "checkpointing", "likeliest tokens", "token weights"])
+@pytest.mark.parametrize("case", ["grpo", "checkpointing", "token weights"])
 def test_the_gradient_of_a_batch_is_the_cpus(case, tiny, tmp_path):
     """Both have the same batch: rounding has nothing to grow on."""
     batch, found = None, []
@@ -169,11 +139,7 @@ def test_bf16_sampling_is_as_near_as_on_the_cpu(words, trained):
 # 8 tokens; what is logged of each update; a graph is recorded for each number of rows.
 WAITS = {
     "grpo": 32,
-    "KL in the loss": 36,
-    "token weights": 36,
     "memory network": 40,
-    "dynamic batches": 86,
-    "checkpointing": 32,
     "micro-batches": 34,
 }
 

@@ -110,15 +110,3 @@ def test_the_method_file_doubles_a_fifth_of_a_response():
 def test_what_does_not_fit_is_refused(change, said):
     with pytest.raises(UserError, match=rf"method\.token_weights\.{said}"):
         a3po(*batch(0), **{**SETTINGS, **change})
-
-
-def test_as_verls_flags_it_is_the_pure_function():
-    from common.backends.verl import methods
-
-    log_prob, old, A, mask = batch(4)
-    weigh = methods.bind("a3po", "token_weights", {"negative_high_scale": 5.0})
-    asked = {"positive_low_ratio": 0.2, "positive_low_scale": 2.0, "negative_high_ratio": 0.2}
-    expected = a3po(log_prob, old, A, mask, **asked, negative_high_scale=5.0)
-    # verl: one advantage a token, 0 on padding, and a mask of truth values
-    assert torch.equal(weigh(log_prob, old, A * mask, mask.bool()), expected)
-    methods.require_in_verl("a3po")

@@ -32,7 +32,7 @@ def lose():
 if os.environ["SLURM_PROCID"] == "0":
     with ray_cluster.head(folder, 2, 4):
         # as verl joins it: a process of its own, in the environment that a launch makes
-        made = process.environment(folder, folder / "metrics", "cuda", 1)
+        made = process.environment(folder, folder / "metrics", 1)
         done = subprocess.run([sys.executable, "-c", sys.argv[2]], env=made)
         assert done.returncode == 0
         (folder / "strike").touch()

@@ -9,7 +9,6 @@ order in which they arrive. Left out: eval.rare_nll_samples (a job of its own:
 configs/eval/rare_correct.yaml).
 """
 
-import importlib.metadata
 import os
 import shlex
 import shutil
@@ -34,10 +33,10 @@ from common.backends.verl import (
     process,
     reward,
     rows,
-    transfer,
     tuning,
 )
 from common.backends.verl.checkpoints import LATEST, checkpointed
+from common.backends.verl.stand_in import stand_in
 from common.errors import Fault, UserError, require
 from common.experiment import Experiment
 from common.health import Guard
@@ -47,8 +46,6 @@ from common.results import longer
 from common.results.files import amend, jsonl_appender, whole_rows, write
 from common.results.run import Run
 from common.watch import stall_s
-
-CPU_HEADS = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)  # vLLM 0.31's cpu_attn.py
 
 
 def train(
@@ -62,7 +59,7 @@ def train(
     where verl ends early, or where one of its processes has died or nothing moves.
     """
     chosen = tuning.chosen(x)
-    check_environment(x)
+    config.tree()
     stall_s()
     run = Run(Path(x.results_dir).resolve(), x.paper, x.run_id, asdict(x))
     longer.reopen(run, x.optim.steps, run.path / "work" / "checkpoints" / LATEST)
@@ -94,8 +91,7 @@ def train(
             guard = Guard([row for row in curve if row["step"] <= step], x.stop_rules)
             ask()
             settings = config.settings(x, place, longest, context, todo)
-            settings |= dlc.settings(x, place.work, place.model) | keys
-            settings |= transfer.settings(place, dlc.checkpoint(x, place.work)) | chosen
+            settings |= dlc.settings(x, place.work, place.model) | keys | chosen
             least = eased.shortest(x, settings, longest, context)
             settings |= eased.shortened(settings, place.work, least)
             try:
@@ -132,7 +128,6 @@ def one_launch(
         lines = process.launch(
             run.path / "verl.yaml",
             place.work,
-            device=place.device,
             threads=x.threads,
             keep_open=run.lock.fileno(),
             on_step=on_step,
@@ -170,36 +165,25 @@ def again(x: Experiment, step: int) -> str:
     return f"to resume from step {step} of {x.optim.steps}: {how}"
 
 
-def check_environment(x: Experiment) -> None:
-    """Raise UserError where verl is missing, or, on a CPU, where vLLM does not find our plugin."""
-    config.tree()
-    if x.device != "cpu":
-        return
-    plugins = importlib.metadata.entry_points(group="vllm.general_plugins")
-    if "common.backends.verl.cpu:vllm_plugin" not in [plugin.value for plugin in plugins]:
-        raise UserError(
-            "backend=verl device=cpu: vLLM does not find our plugin, and would drop the weights "
-            "that training sends; install this version of the project: make setup-cluster-cpu"
-        )
-
-
 def here(x: Experiment, folder: Path) -> config.Place:
     """Return the Place of this machine or of this SLURM allocation. Raises UserError where there is
     no GPU to use, or where there are too few CPUs for its GPUs."""
     import torch
 
-    cpu = x.device == "cpu"
-    gpus = 1 if cpu else torch.cuda.device_count()
-    require(gpus > 0, "device", x.device, "no GPU is visible here; device=cpu for a tiny model")
+    stand = stand_in()
+    if stand is not None:
+        return stand.place(x, folder)
+    gpus = 0 if x.device == "cpu" else torch.cuda.device_count()
+    require(gpus > 0, "device", x.device, "no GPU is visible here; use backend=local")
     joins, nodes = "RAY_ADDRESS" in os.environ, int(os.environ.get("SLURM_JOB_NUM_NODES", "1"))
     cpus = os.environ.get("SLURM_CPUS_ON_NODE")  # Ray would count the CPUs of the whole node
-    if not cpu and not joins:
+    if not joins:
         there, needed = int(cpus or len(os.sched_getaffinity(0))), layout.reserved_cpus(gpus)
         more = f"verl reserves {needed} CPUs for {gpus} GPU(s); ask for them (--cpus-per-task)"
         require(there >= needed, "cpus", there, f"{more}, or show fewer GPUs: CUDA_VISIBLE_DEVICES")
     return config.Place(
-        device="cpu" if cpu else "cuda",
-        nodes=1 if cpu and not joins else nodes,
+        device="cuda",
+        nodes=nodes,
         gpus=gpus,
         cpus=int(cpus) if cpus and not joins else None,
         work=folder / "work",
@@ -213,9 +197,7 @@ def prepare(x: Experiment, place: config.Place) -> tuple[int, int]:
     model's context, both in tokens.
 
     Raises UserError for a prompt that leaves no room for a response, and for fewer prompts than a
-    step takes. On a CPU it also raises for a model that vLLM cannot compute, and for a model whose
-    numbers of embeddings and of tokenizer tokens differ: verl keeps vLLM from sampling the surplus
-    embeddings, but training does not know this, so the two probabilities would differ.
+    step takes.
     """
     train_prompts, benchmarks = prompts(x)
     require(
@@ -225,22 +207,6 @@ def prepare(x: Experiment, place: config.Place) -> tuple[int, int]:
         f"verl takes a step's prompts from one epoch, and there are {len(train_prompts)}",
     )
     tokenizer, described = model_facts(x, place)
-    if place.device == "cpu":
-        count = described.vocab_size
-        head = getattr(described, "head_dim", None)
-        head = head or described.hidden_size // described.num_attention_heads
-        require(
-            count == len(tokenizer),
-            "model.path",
-            place.model,
-            f"{count} embeddings and {len(tokenizer)} tokens; they must be equal",
-        )
-        require(
-            head in CPU_HEADS,
-            "model.path",
-            place.model,
-            f"attention heads of size {head}; on a CPU vLLM computes {CPU_HEADS}",
-        )
     context = described.max_position_embeddings
     longest = data.write_parquet(x, place.work, train_prompts, benchmarks, tokenizer, context)
     most = min(longest + max(x.sampling.max_tokens, x.eval.max_tokens), context)
@@ -250,9 +216,13 @@ def prepare(x: Experiment, place: config.Place) -> tuple[int, int]:
 
 
 def laid_out(x: Experiment, place: config.Place, longest: int, chosen: dict) -> dict[str, object]:
-    """Return verl's keys that fit the memory of these GPUs (layout.py). There are none on a CPU,
-    and none for a model whose sizes transformers cannot tell."""
-    size = None if place.device == "cpu" else size_of(x)
+    """Return verl's keys that fit the memory of these GPUs (layout.py). There are none for a model
+    whose sizes transformers cannot tell."""
+    stand = stand_in()
+    if stand is not None:
+        network = dlc.checkpoint(x, place.work)
+        return stand.settings(x, place, [place.model, *([network] if network else [])])
+    size = size_of(x)
     if size is None:
         return {}
     import torch

@@ -29,11 +29,14 @@ from common.backends.verl.checkpoints import drop_old
 from common.backends.verl.progress import BEAT, JUDGED, START_S, STOP, Drawing, progress
 from common.backends.verl.reward import FAULT
 from common.backends.verl.sockets import MARK, READABLE
+from common.backends.verl.stand_in import stand_in
 from common.config.files import ROOT
 from common.errors import Fault, UserError
 from common.results.files import write, write_json
 from common.watch import Watch, parts, stall_s
 
+PLUGIN = "common.backends.verl.plugin"
+MODULES = "VERL_USE_EXTERNAL_MODULES"  # verl imports these in each of its processes
 LEFT = "left.json"  # in the work folder: lists what a launch has made outside it
 LOST = "RLVR_RAY_LOST"  # environment: a file that appears if a job's Ray has lost a node
 LOOK_S = 5.0  # seconds between two looks at the processes
@@ -45,16 +48,6 @@ ERROR = re.compile(r"\b\w*(Error|Exception): .*")
 # Not passed on: verl sets its own ranks, and refuses to start if SLURM names the GPUs for AMD too.
 RANKS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "ROCR_VISIBLE_DEVICES")
 SEGMENT = r"(/dev/shm/(?:psm_|sem\.mp-|verl_weights_)\S+)$"  # in /proc/PID/maps
-CPU = {
-    "VERL_PLATFORM": "cpu",
-    "VERL_ENGINE_DEVICE": "cuda",  # the name that verl's FSDP engine is registered for
-    "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # vLLM would claim cores by number
-    "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
-    "TORCHDYNAMO_DISABLE": "1",  # g++ takes longer than a step for three kernels of vLLM's sampler
-    # for a small machine that others use too
-    "RAY_memory_usage_threshold": "0.99",
-    "RAY_health_check_failure_threshold": "100",
-}
 # Importing Python packages from a slow, shared file system takes minutes, and Ray would give up
 # after half a minute.
 RAY = {
@@ -65,23 +58,20 @@ RAY = {
 }
 
 
-def environment(scratch: Path, metrics: Path, device: str, threads: int) -> dict[str, str]:
+def environment(scratch: Path, metrics: Path, threads: int) -> dict[str, str]:
     """Return the environment of a launch: ours, with our modules, with caches below `scratch`
     (vLLM's own beside `metrics`) and without telemetry."""
-    modules = ["common.backends.verl.plugin"]
-    if device == "cpu":
-        modules.insert(0, "common.backends.verl.cpu")
+    stand = stand_in()
+    modules = [*(stand.MODULES if stand else ()), PLUGIN]
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    dropped = (*RANKS, "CUDA_VISIBLE_DEVICES") if device == "cpu" else RANKS
-    ours = {key: value for key, value in os.environ.items() if key not in dropped}
+    ours = {key: value for key, value in os.environ.items() if key not in RANKS}
     return {
         **ours,
         **RAY,
-        **(CPU if device == "cpu" else {}),
         MARK: str(scratch),
         **READABLE,
         "PYTHONPATH": os.pathsep.join(paths),
-        "VERL_USE_EXTERNAL_MODULES": ",".join(modules),
+        MODULES: ",".join(modules),
         "VERL_FILE_LOGGER_PATH": str(metrics),
         "OMP_NUM_THREADS": str(threads),
         "TMPDIR": str(scratch),
@@ -118,7 +108,6 @@ def launch(
     settings: Path,
     work: Path,
     *,
-    device: str,
     threads: int,
     keep_open: int,
     on_step: Callable[..., None] = lambda *_: None,
@@ -139,7 +128,7 @@ def launch(
     step may draw: judging more of them is no progress.
     """
     for left in reversed(range(STARTS)):
-        failure = yield from _attempt(settings, work, device, threads, keep_open, on_step, most)
+        failure = yield from _attempt(settings, work, threads, keep_open, on_step, most)
         if failure is None:
             return
         if not (NO_NODE in failure or _no_agent(work)) or not left:
@@ -157,7 +146,6 @@ def _no_agent(work: Path) -> bool:
 def _attempt(
     settings: Path,
     work: Path,
-    device: str,
     threads: int,
     keep_open: int,
     on_step: Callable,
@@ -181,7 +169,7 @@ def _attempt(
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env=environment(scratch, metrics, device, threads),
+                env=environment(scratch, metrics, threads),
                 cwd=scratch,
                 start_new_session=True,  # Ctrl-C goes to us only; we end the child below
                 pass_fds=(keep_open,),

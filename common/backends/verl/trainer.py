@@ -2,6 +2,7 @@
 and resumes."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,8 @@ from tensordict import TensorDict
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.workers.utils.padding import response_to_nested
 
-from common.backends.verl import methods, plugin
+from common.backends.verl import plugin
 from common.backends.verl.rows import PREFIX
-from common.config.resolve import resolve
-from common.errors import UserError
 from common.losses import contributions
 from common.results.files import write_json
 
@@ -25,25 +24,17 @@ STATE = "controller.json"  # beside verl's own files of a checkpoint
 class MethodTrainer(PPOTrainerSync):
     """verl's trainer for our methods. Before each advantage the controller sees the step's solve
     rate and entropy; the arguments that it returns become algorithm.controlled, where the estimator
-    finds them. Likewise algorithm.log_probs holds the log-probability of each response, for methods
-    that look at it."""
+    finds them."""
 
     def __init__(self, config):
         super().__init__(config)
         self.state: dict[str, float] = {}
 
     def _compute_advantage(self, batch, metrics: dict):
-        name = plugin.METHOD_OF.get(self.config.algorithm.adv_estimator)
-        if name is not None and methods.takes(name, "advantage", "log_probs"):
-            fields = ["response_mask", "old_log_probs"]
-            data = tq.kv_batch_get(
-                keys=batch.keys, partition_id=batch.partition_id, select_fields=fields
-            ).to_padded_tensor()
-            with open_dict(self.config):
-                self.config.algorithm.log_probs = drawn(**{f: data[f] for f in fields}).tolist()
-        if name is not None and methods.controller(name) is not None:
+        controller = self.config.algorithm.controller
+        if controller:
             fields = ["response_mask", "rm_scores", "old_log_probs"]
-            ticks = self._ticks(name)
+            ticks = self._ticks()
             data = tq.kv_batch_get(
                 keys=batch.keys,
                 partition_id=batch.partition_id,
@@ -54,20 +45,19 @@ class MethodTrainer(PPOTrainerSync):
                 uid = np.array(data.pop("uid").tolist(), dtype=object)
                 groups = plugin.group_rows(uid, data["response_mask"].sum(1) > 0)
                 parts = [part.flatten() for part in groups.tensor_split(ticks)]
-            right = methods.reward_correct(self.config.algorithm)
-            chosen = self.config.algorithm.get("controller", None) or {}
+            right = self.config.algorithm.reward_correct
             for tick, part in enumerate(parts, (self.global_steps - 1) * ticks + 1):
                 measured = measure(right, **{field: data[field][part] for field in fields})
-                self.state, arguments = control(name, chosen, self.state, measured, tick)
+                self.state, arguments = control(controller, self.state, measured, tick)
                 controlled.append(arguments)
                 seen = measured | arguments  # the values of the last tick are logged
             with open_dict(self.config):
                 self.config.algorithm.controlled = controlled
             metrics.update({f"method/{key}": value for key, value in seen.items()})
         batch = super()._compute_advantage(batch, metrics)
-        if self.config.algorithm.get("covariances", False):
+        if self.config.algorithm.covariances:
             metrics.update(self._covariances(batch))
-        node = self.config.algorithm.get("token_weights", None)
+        node = self.config.algorithm.token_weights
         return self._weigh(batch, OmegaConf.to_container(node)) if node else batch
 
     def _covariances(self, batch) -> dict[str, float]:
@@ -82,12 +72,11 @@ class MethodTrainer(PPOTrainerSync):
         )
         return {PREFIX + key: value for key, value in held.items()}
 
-    def _ticks(self, name: str) -> int:
+    def _ticks(self) -> int:
         """Return how often the controller looks at a rollout: once, or once for each optimiser
         step. verl puts rows into mini-batches by length. The groups of a tick are equally many
         instead, in the order in which they come; all responses of a rollout are from one policy."""
-        algorithm = self.config.algorithm
-        if (algorithm.get("clock", None) or methods.clock(name)) == "rollout":
+        if self.config.algorithm.clock == "rollout":
             return 1
         mini = self.config.actor_rollout_ref.actor.ppo_mini_batch_size
         return self.config.data.train_batch_size // mini
@@ -116,21 +105,13 @@ class MethodTrainer(PPOTrainerSync):
         super()._load_checkpoint()
         if self.global_steps == 0:
             return
-        trainer = self.config.trainer
-        folder = Path(trainer.default_local_dir) / f"global_step_{self.global_steps}"
-        if trainer.resume_mode == "resume_path":
-            folder = Path(trainer.resume_from_path)
-        if not (folder / STATE).exists():
-            raise UserError(
-                f"{folder / STATE}: missing; this checkpoint is not one of this command, resume "
-                "from another (trainer.resume_mode) or start again"
-            )
+        folder = Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}"
         self.state = json.loads((folder / STATE).read_text())
 
 
-def control(name: str, given: dict, state: dict, measured: dict, step: int) -> tuple[dict, dict]:
+def control(node: Mapping, state: dict, measured: dict, step: int) -> tuple[dict, dict]:
     """Make one step of a method's controller; return (new state, arguments of the advantage)."""
-    return methods.bind(name, "controller", given, **measured, step=step)(state)
+    return plugin.bind(node, "method.controller", **measured, step=step)(state)
 
 
 def weighed(
@@ -146,19 +127,13 @@ def weighed(
     padding rows stay as they are. With one optimiser step a rollout the policy is still the one
     that sampled, so its log-probabilities are old_log_probs, as in the local backend before its
     only update."""
-    arguments = {key: value for key, value in node.items() if key != "function"}
     rows = plugin.group_rows(uid, response_mask.sum(1) > 0).flatten()
-    weigh = resolve({"_target_": node["function"], **arguments}, "method.token_weights")
+    weigh = plugin.bind(node, "method.token_weights")
     log_prob = old_log_probs[rows]
     weights = weigh(log_prob, log_prob, advantages[rows], response_mask[rows])
     product = advantages.clone()
     product[rows] = advantages[rows] * weights
     return product
-
-
-def drawn(*, response_mask: torch.Tensor, old_log_probs: torch.Tensor) -> torch.Tensor:
-    """Return log pi_old of each response, (B,) float64, in nats."""
-    return torch.where(response_mask > 0, old_log_probs.double(), 0.0).sum(1)
 
 
 def measure(
@@ -175,6 +150,6 @@ def measure(
     lengths = mask.sum(1)
     real = lengths > 0
     solved = rm_scores.sum(1)[real] == reward_correct
-    log_probs = drawn(response_mask=response_mask, old_log_probs=old_log_probs)
+    log_probs = torch.where(response_mask > 0, old_log_probs.double(), 0.0).sum(1)
     surprise = -log_probs[real] / lengths[real]
     return {"solve_rate": solved.double().mean().item(), "entropy": surprise.mean().item()}

@@ -20,13 +20,12 @@ from verl.single_controller.base.decorator import (
 )
 from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.config import TrainingWorkerConfig
-from verl.workers.engine.fsdp import transformer_impl
 from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 from verl.workers.utils.padding import no_padding_2_padding
 
-from common.backends.verl import cpu_logits
 from common.backends.verl.progress import beat
 from common.backends.verl.sockets import own
+from common.backends.verl.stand_in import stand_in
 from common.rollout.vllm_dlc import PREFIX
 
 
@@ -35,17 +34,12 @@ class PolicyWorker(ActorRolloutRefWorker):  # not "Worker": verl finds its own w
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def init_model(self):
-        on_cpu = os.environ.get("VERL_PLATFORM") == "cpu"
-        if on_cpu:  # verl pins the reference model's memory; torch can do so only for accelerators
-            transformer_impl.CPUOffloadPolicy = lambda pin_memory: None
         if self.config.actor.fsdp_config.offload_policy:
             torch.set_num_threads(cores())
         super().init_model()
         self.rollout.zmq_handle = own(self.rollout.zmq_handle)
         for part in filter(None, (self.actor, getattr(self, "ref", None))):
             beating(part.engine)
-            if on_cpu:
-                cpu_logits.install(part.engine)
         chosen = self.config.rollout.engine_kwargs.get("memory", None)
         if chosen is None:
             return
@@ -86,6 +80,10 @@ class PolicyWorker(ActorRolloutRefWorker):  # not "Worker": verl finds its own w
             path = str(Path(local_path).with_name("memory"))
             self.memory.load_checkpoint(path, None, del_local_after_load)
         super().load_checkpoint(local_path, hdfs_path, del_local_after_load)
+
+
+if (stand := stand_in()) is not None:
+    stand.adapt(PolicyWorker)
 
 
 def cores() -> int:

@@ -1,4 +1,4 @@
-"""verl's platform "cpu" (cpu.py). Every process of a run imports this module, which registers it.
+"""verl's platform "cpu". Every process of a run imports this module, which registers it.
 
 Ray is told of GPUs that do not exist, so that verl's placement works as on a node with GPUs.
 Left out: memory figures (they are 0), profiling.
@@ -7,6 +7,7 @@ Left out: memory figures (they are 0), profiling.
 import importlib.metadata
 import os
 import socket
+import sys
 import time
 from contextlib import ExitStack, contextmanager, nullcontext
 from types import SimpleNamespace
@@ -157,6 +158,15 @@ def start_raylet(*arguments, **named):
     return _start_raylet(*arguments, **named)
 
 
+if "vllm" in sys.modules:
+    import vllm.model_executor.layers.utils as layers
+
+    def plain(layer, remove_weight):
+        """Keep a linear layer's weights as they are. vLLM would pack them for its own kernels and
+        drop the originals, and the weights that verl sends would have no place to go."""
+        layer.cpu_linear = torch.nn.functional.linear
+
+    layers.dispatch_cpu_unquantized_gemm = plain
 ray._private.services.start_raylet = start_raylet
 ray._private.services.get_node = get_node
 verl.utils.distributed.initialize_global_process_group_ray = initialize
