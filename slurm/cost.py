@@ -7,9 +7,12 @@ from typing import Any
 from common.config.resolve import named
 from common.errors import UserError
 from common.sweeps.assumptions import assumptions
-from common.sweeps.cost import Estimate, Range, estimate
-from common.sweeps.cost_of_evaluation import estimate_evaluation
-from common.sweeps.cost_of_scoring import estimate_scoring
+from common.sweeps.cost import (
+    Estimate,
+    estimate,
+    estimate_evaluation,
+    estimate_scoring,
+)
 from common.sweeps.profiles import Profile
 from slurm.plan import SAMPLED, Job
 
@@ -85,26 +88,3 @@ def fitted(job: Job, estimates: dict[str, Estimate]) -> Any:
     if job.kind not in SAMPLED:
         return job.config
     return replace(job.config, tensor_parallel=estimates[job.key].tensor_parallel)
-
-
-@dataclass(frozen=True)
-class Total:
-    gpu_hours: Range
-    usd: Range
-    tokens: Range
-    disk_gb: float
-
-
-def total(estimates: list[Estimate]) -> Total:
-    """Sum a list of estimates, each end of the ranges by itself: all of them low, all of them
-    high."""
-    return Total(
-        gpu_hours=_sum([e.gpu_hours for e in estimates]),
-        usd=_sum([e.usd for e in estimates]),
-        tokens=_sum([e.tokens for e in estimates]),
-        disk_gb=sum(e.disk_gb for e in estimates),
-    )
-
-
-def _sum(ranges: list[Range]) -> Range:
-    return Range(sum(r.low for r in ranges), sum(r.high for r in ranges))

@@ -1,10 +1,10 @@
 """Print what would be submitted and what it would take, without SLURM, GPU or network."""
 
-import re
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from textwrap import indent
 
 import yaml
 
@@ -12,7 +12,7 @@ from common.config.files import ROOT
 from common.errors import UserError
 from common.results.longer import finished, steps_of
 from common.sweeps.assumptions import FILE
-from common.sweeps.cost import Estimate, Held, Network, Range
+from common.sweeps.cost import Estimate, Range, total
 from common.sweeps.profiles import Profile
 from slurm import cost, plan, preflight, records
 from slurm.ask import ask
@@ -46,7 +46,6 @@ def show(
     print the resolved configuration of every job and the script of every array. A job that cannot
     run on the profile is shown with the reason; `submit` would then submit nothing. Writes no
     files."""
-    tell = partial(_told, say=say)
     outlook = cost.outlook(jobs, profile)
     estimates, refused = outlook.estimates, outlook.refused
     path = records.folder(root, paper) / "SUBMISSION"
@@ -57,36 +56,32 @@ def show(
         if not own:
             continue
         found = [estimates[job.key] for job in own if job.key in estimates]
-        tell(f"\n== {title}: {len(own)} job(s){_sums(found)}")
-        for line in _evaluated(own, outlook) if kind in plan.EVALUATED and not full else []:
-            tell(line)
+        say(f"\n== {title}: {len(own)} job(s){_sums(found)}")
+        if kind in plan.EVALUATED and not full:
+            say("\n".join(_evaluated(own, outlook)))
         for job in own if kind not in plan.EVALUATED or full else []:
-            said = refused.get(job.key)
-            tell(f"  {job.key}{f'  REFUSED: {said}' if said else _each(estimates.get(job.key))}")
-            if not said and job.kind == "train":
-                for line in _left(
-                    root / paper / job.key, job.config.optim.steps, estimates[job.key]
-                ):
-                    say(line)
+            why, e = refused.get(job.key), estimates.get(job.key)
+            say(f"  {job.key}{f'  REFUSED: {why}' if why else _each(e)}")
+            if kind == "train" and e:
+                _say_left(root / paper / job.key, job.config.optim.steps, e, say)
             if full and job.config is not None:
-                say(_indented(yaml.safe_dump(asdict(job.config), sort_keys=False)))
+                say(indent(yaml.safe_dump(asdict(job.config), sort_keys=False), "    ").rstrip())
         groups = [group for group in arrays if group[0].kind == kind]
-        for group in groups[: None if full else 1]:
-            if profile.executor == "slurm":
-                needs, wanted = _symbolic(group[0]), gpus.get(group[0].key, max(1, profile.gpus))
-                executor = slurm_executor(group, path, profile, needs, Offline, wanted)
-                say(sbatch_text(executor, len(group)).rstrip())
+        for group in groups[: None if full else 1] if profile.executor == "slurm" else []:
+            needs, wanted = _symbolic(group[0]), gpus.get(group[0].key, max(1, profile.gpus))
+            executor = slurm_executor(group, path, profile, needs, Offline, wanted)
+            say(sbatch_text(executor, len(group)).rstrip())
         if len(groups) > 1 and not full:
             say(f"# ... and {len(groups) - 1} more array(s) like it")
-    sums = cost.total(list(estimates.values()))
-    tokens = f"{Range(sums.tokens.low / 1e9, sums.tokens.high / 1e9)} billion sampled tokens"
-    tell(f"\n{len(jobs)} jobs{_sums(list(estimates.values()))}, {tokens}")
-    kept = sum(e.kept_gb for e in estimates.values())
-    disk = f"{_gb(sums.disk_gb)} at most, {_gb(kept)} of it models kept along training"
-    tell(f"disk: {disk}; {preflight.free_gb(root):,.0f} GB are free here, at {root}")
-    tell(queue_shape(jobs, estimates, profile))
+    every = list(estimates.values())
+    tokens = total(e.tokens for e in every) * 1e-9
+    say(f"\n{len(jobs)} jobs{_sums(every)}, {tokens} billion sampled tokens")
+    needed, kept = sum(e.disk_gb for e in every), sum(e.kept_gb for e in every)
+    disk = f"{_gb(needed)} at most, {_gb(kept)} of it models kept along training"
+    say(f"disk: {disk}; {preflight.free_gb(root):,.0f} GB are free here, at {root}")
+    say(queue_shape(jobs, estimates, profile))
     commands = [job.config for job in jobs if job.kind == "command"]
-    for check in (partial(preflight.inputs, commands), partial(preflight.room, sums.disk_gb, root)):
+    for check in (partial(preflight.inputs, commands), partial(preflight.room, needed, root)):
         try:
             check()
         except UserError as error:
@@ -97,28 +92,14 @@ def show(
         say(f"{len(refused)} job(s) cannot run on {profile.name}, see REFUSED; submit refuses all")
         say(f"{cost.leaves_out(jobs, outlook)} leaves their rows out")
     more = "" if full else "; dry_run=full prints all scripts and configurations"
-    tell(f"assumptions: {FILE.relative_to(ROOT)}; nothing was submitted{more}")
-
-
-def _told(text: str, say: Callable, width: int = 100) -> None:
-    """Say `text`, with long lines broken after a comma, a colon or a semicolon. A refusal is not
-    broken."""
-    for line in text.split("\n"):
-        start, *rest = re.split(r"(?<=[,;:]) ", line)
-        for part in rest:
-            if len(start) + 1 + len(part) <= width or "REFUSED" in line:
-                start += f" {part}"
-            else:
-                say(start)
-                start = f"      {part}"
-        say(start)
+    say(f"assumptions: {FILE.relative_to(ROOT)}; nothing was submitted{more}")
 
 
 def _sums(estimates: list[Estimate]) -> str:
     if not estimates:
         return ""
-    sums = cost.total(estimates)
-    return f", {sums.gpu_hours} GPU-hours, {sums.usd} USD, {_gb(sums.disk_gb)} disk"
+    disk = _gb(sum(e.disk_gb for e in estimates))
+    return f", {total(e.gpu_hours for e in estimates)} GPU-hours, {disk} disk"
 
 
 def _gb(size: float) -> str:
@@ -129,47 +110,18 @@ def _each(e: Estimate | None) -> str:
     if e is None:
         return ""
     tries = f"at most {e.attempts} attempt(s)" if e.attempts > 1 else "one attempt"
-    took = f"{e.gpu_hours} GPU-h" if e.gpus else f"{e.hours} hours, {e.memory_gb:.2g} GB of memory"
-    took += f" ({e.at_middle_lengths} at middle lengths)" if e.at_middle_lengths else ""
-    said = f"  {took}, {tries}, {_gb(e.disk_gb)} disk"
-    said += f" (kept models {_gb(e.kept_gb)})" if e.kept_gb else ""
-    if not e.gpus:
-        return said
-    return f"{said}, {e.memory_gb:.2g} GB a GPU{_cache(e.cache)}{_beside(e.network)}"
+    kept = f" (kept models {_gb(e.kept_gb)})" if e.kept_gb else ""
+    took = f"{e.gpu_hours} GPU-h" if e.gpus else f"{e.hours} hours"
+    memory = f"{e.memory_gb:.2g} GB{' a GPU' if e.gpus else ' of memory'}"
+    return f"  {took}, {tries}, {_gb(e.disk_gb)} disk{kept}, {memory}"
 
 
-def _cache(held: Held | None) -> str:
-    """Return the line about vLLM's cache in a training's output."""
-    if held is None:
-        return ""
-    return (
-        f"\n    vLLM's cache: {held.tokens:,} tokens, {held.whole:.0f} whole responses at once, "
-        f"{held.preemptions} preemptions a step"
-    )
-
-
-def _left(run: Path, steps: int, e: Estimate) -> list[str]:
-    """Return a line on what is left of a training that is finished with fewer steps; an empty list
-    for any other training."""
-    if not (run / "DONE").exists() or finished(run, steps):
-        return []
-    before = steps_of(run) or 0
-    share = 1 - before / steps
-    left = Range(e.gpu_hours.low * share, e.gpu_hours.high * share)
-    return [f"    goes on from step {before}: {left} GPU-h are left; all sums are of whole runs"]
-
-
-def _beside(n: Network | None) -> str:
-    """Return the memory network's part of a training's output; "" without a memory network."""
-    if n is None:
-        return ""
-    share = Range(100 * n.sampling.low, 100 * n.sampling.high)
-    held = f"{n.training_gb:.2g} GB a GPU in training, {n.sampler_gb:.2g} in the sampler"
-    return (
-        f"\n    of it the memory network's ({n.parameters / 1e9:.3g} billion): {held} and "
-        f"{100 * n.cache_share:.0f} % of its cache, {n.gpu_hours} GPU-h, {share} % of the time of "
-        "rollouts"
-    )
+def _say_left(run: Path, steps: int, e: Estimate, say: Callable) -> None:
+    """Say what is left of a training that is finished with fewer steps than it now has."""
+    if (run / "DONE").exists() and not finished(run, steps):
+        before = steps_of(run) or 0
+        left = e.gpu_hours * (1 - before / steps)
+        say(f"    resumes at step {before} ({left} GPU-h left); totals count complete runs")
 
 
 def _evaluated(jobs: list[plan.Job], outlook: cost.Outlook) -> list[str]:
@@ -180,13 +132,12 @@ def _evaluated(jobs: list[plan.Job], outlook: cost.Outlook) -> list[str]:
         by_model.setdefault(job.config.row.trained, []).append(job)
     lines = []
     for key, own in by_model.items():
-        row = own[0].config.row
         names = ", ".join(dict.fromkeys(job.config.row.benchmark for job in own))
         known = [outlook.estimates[job.key] for job in own if job.key in outlook.estimates]
-        hours = cost.total(known).gpu_hours
         samples = "/".join(str(n) for n in sorted({job.config.n for job in own}))
-        said = f"{row.checkpoint} checkpoint, n={samples}, {hours} GPU-h"
-        lines.append(f"  {key}: {said}: {names}")
+        said = f"{own[0].config.row.checkpoint} checkpoint, n={samples}"
+        hours = total(e.gpu_hours for e in known)
+        lines.append(f"  {key}: {said}, {hours} GPU-h: {names}")
         lost = [job for job in own if job.key in outlook.refused]
         lines += [f"    {j.config.row.benchmark} REFUSED: {outlook.refused[j.key]}" for j in lost]
     return lines
@@ -223,7 +174,3 @@ def _symbolic(job: plan.Job) -> str | None:
     needs, and EVERY_JOB_ABOVE for all that it follows."""
     names = {key: key for key in job.needs} | {key: "EVERY_JOB_ABOVE" for key in job.follows}
     return dependency(job, {key: name.replace("_", "-") for key, name in names.items()})
-
-
-def _indented(text: str) -> str:
-    return "".join(f"    {line}\n" for line in text.splitlines()).rstrip()

@@ -18,7 +18,6 @@ from common.experiment import Experiment
 from common.sweeps.plan import Command
 from common.sweeps.profiles import Profile
 from slurm import plan, queue
-from slurm.cost import total
 from slurm.prefetch import model_is_here, models, set_is_here, sets
 from slurm.script import outside_jobs, slurm_executor
 from slurm.submitit_inside import sbatch_text
@@ -29,7 +28,7 @@ OFFLINE = re.compile(r"\bHF_HUB_OFFLINE=(\S+)")
 def preflight(jobs: list[plan.Job], estimates: dict, profile: Profile, root: Path) -> None:
     """Raise UserError for what would fail: no room on the disk, no SLURM, or a partition or account
     that sbatch does not accept."""
-    room(total([estimates[j.key] for j in jobs if j.key in estimates]).disk_gb, root)
+    room(sum(estimates[j.key].disk_gb for j in jobs if j.key in estimates), root)
     if profile.executor == "slurm" and not queue.available():
         queue.run("sbatch", "--version")  # raises the error that says what is missing
     if profile.executor == "slurm":

@@ -17,7 +17,7 @@ from common.results.columns import SCORE
 from common.results.files import write
 from common.results.longer import finished
 from common.results.run import SETS
-from common.sweeps.cost import Range
+from common.sweeps.cost import Range, total
 from slurm import plan, queue, records
 from slurm.attempts import attempts, curve, progress, run_folder
 
@@ -147,8 +147,7 @@ def show(root: Path, paper: str) -> str:
     lines += [_line(cell) for cell in found]
     if any(c.actual_gpu_hours is not None and c.predicted_gpu_hours for c in found):
         both = [c for c in found if c.state == "done" and c.predicted_gpu_hours]
-        ranges = [c.predicted_gpu_hours for c in both]
-        said = Range(sum(r.low for r in ranges), sum(r.high for r in ranges))
+        said = total(c.predicted_gpu_hours for c in both)
         was = sum(c.actual_gpu_hours or 0 for c in both)
         lines.append(f"GPU-hours of the {len(both)} done: predicted {said}, actual {was:.3g}")
     for name, of in several(_sets(root, paper, found)).items():
@@ -199,15 +198,10 @@ def _cell(root: Path, paper: str, row: dict, known: queue.State | None) -> Cell:
         health="; ".join(map(str, findings(rows))) or "well" if rows and not done else "",
         eta_hours=_eta(step, row["steps"], tries, written) if state == "running" else None,
         attempts=sum("start" in t for t in tries),
-        predicted_gpu_hours=_range(predicted["gpu_hours"]) if predicted else None,
+        predicted_gpu_hours=Range(**predicted["gpu_hours"]) if predicted else None,
         actual_gpu_hours=actual * predicted["gpus"] if predicted and actual is not None else None,
         log=() if done or state in ("running", "waiting") else tail(Path(row["log"])),
     )
-
-
-def _range(predicted: dict | float) -> Range:
-    """Return a range as jobs.json stores it. Older submissions have a single number."""
-    return Range(**predicted) if isinstance(predicted, dict) else Range(predicted, predicted)
 
 
 def _state(

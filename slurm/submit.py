@@ -164,7 +164,9 @@ def _submit_local(jobs, tasks, estimates, path: Path, profile: Profile) -> None:
 
 
 def _row(job: plan.Job, job_id: str, estimates: dict, profile: Profile, path: Path) -> dict:
-    predicted = asdict(estimates[job.key]) if job.key in estimates else None
+    predicted = None
+    if e := estimates.get(job.key):
+        predicted = asdict(e) | {"gpu_hours": asdict(e.gpu_hours)}
     row: dict = {"key": job.key, "kind": job.kind, "job_id": job_id, "predicted": predicted}
     row |= {"steps": _steps(job)}
     return row | {"profile": profile.name, "log": str(path / "logs" / f"{job_id}_0_log.err")}

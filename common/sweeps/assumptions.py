@@ -1,8 +1,8 @@
 """The contents of configs/cost.yaml: what cost predictions assume, and the sizes of models."""
 
 import json
-import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from common.config.files import ROOT, read
@@ -11,7 +11,6 @@ from common.config.strict import strict
 from common.errors import UserError, require
 from common.experiment import Experiment
 from common.models.size import Size, narrowed
-from common.sweeps import measured
 from common.sweeps.profiles import Profile
 
 FILE = ROOT / "configs" / "cost.yaml"
@@ -27,9 +26,17 @@ class Accelerator:
     float32_tflops: float
     bandwidth_gb_s: float
     compute_efficiency: Span
-    decode_efficiency: Span  # share of the roofline that the local loop reaches
-    vllm_efficiency: Span  # share of the speed of vLLM's kernels (kernels.py)
-    usd_per_hour: float
+    decode_efficiency: Span  # share of memory and compute speed that the local loop reaches
+
+
+@dataclass(frozen=True)
+class Vllm:
+    """How fast vLLM's kernels are, and its server."""
+
+    step_s: float  # of each step, beside reading and computing
+    bandwidth: float  # share of the accelerator's
+    prefill: float  # share of the peak of operations, in a pass over prompts
+    efficiency: Span  # share of the kernels' speed that the server reaches
 
 
 @dataclass(frozen=True)
@@ -43,6 +50,7 @@ class Prompts:
 @dataclass(frozen=True)
 class Assumptions:
     accelerators: dict[str, Accelerator]
+    vllm: Vllm
     models: dict[str, Size]
     pretrain_vocab: int
     prompt_tokens: dict[str, Prompts]
@@ -66,53 +74,30 @@ class Assumptions:
     def responses(self, model: Model, name: str, limit: int) -> Span:
         """Return the mean response length of a model on a set, (low, high) tokens up to `limit`."""
         known = self.response_tokens.get("made here" if model.pretrain else model.path or "", {})
-        low, high = (
-            known.get(name)
-            or known.get("default")
-            or (
-                limit * self.response_share[0],
-                limit * self.response_share[1],
-            )
-        )
+        share = tuple(limit * one for one in self.response_share)
+        low, high = known.get(name) or known.get("default") or share
         return min(low, limit), min(high, limit)
 
     def start(self, profile: Profile) -> float:
         """Return the seconds from the start of a job on this profile until it computes."""
         return self.start_s["cpu" if profile.accelerator == "cpu" else "gpu"]
 
-    def at_middle_lengths(self) -> "Assumptions":
-        """Return a copy in which each span of lengths is one length, its geometric mean."""
-        known = {
-            model: {name: _middle(span) for name, span in sets.items()}
-            for model, sets in self.response_tokens.items()
-        }
-        share = _middle(self.response_share)
-        return replace(self, response_tokens=known, response_share=share)
 
-
-def _middle(span: Span) -> Span:
-    return (math.sqrt(span[0] * span[1]),) * 2
-
-
+@cache
 def assumptions(path: Path = FILE) -> Assumptions:
-    """Return the assumptions in `path`, with the efficiencies that `rlvr gpu-smoke` measured, if
-    any."""
-    a = strict(Assumptions, read(path))
-    return replace(a, accelerators=measured.with_measured(a.accelerators))
+    return strict(Assumptions, read(path))
 
 
 def model_size(x: Experiment, a: Assumptions) -> Size:
     """Return the size of the model of `x`, from its pretrain block, the table of configs/cost.yaml
     or a config.json on this machine."""
-    if x.model.pretrain is not None:
-        p = x.model.pretrain
-        width = p.hidden_size // p.heads * p.kv_heads
-        layer = (
-            2 * p.hidden_size * (p.hidden_size + width) + 3 * p.hidden_size * p.intermediate_size
-        )
-        parameters = p.layers * layer + a.pretrain_vocab * p.hidden_size
-        return Size(parameters, p.layers, p.hidden_size, width, a.pretrain_vocab, p.positions)
-    return size_at(x.model.path, "model.path", a)
+    if x.model.pretrain is None:
+        return size_at(x.model.path, "model.path", a)
+    p, vocab = x.model.pretrain, a.pretrain_vocab
+    width = p.hidden_size // p.heads * p.kv_heads
+    layer = 2 * p.hidden_size * (p.hidden_size + width) + 3 * p.hidden_size * p.intermediate_size
+    parameters = p.layers * layer + vocab * p.hidden_size
+    return Size(parameters, p.layers, p.hidden_size, width, vocab, p.positions)
 
 
 def size_at(path: str, key: str, a: Assumptions) -> Size:

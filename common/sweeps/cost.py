@@ -1,32 +1,41 @@
-"""Predicts what a training run will take, from tokens, model size and accelerator.
+"""Predicts what trainings, evaluations and scoring will take, from tokens, model size and
+accelerator: no torch, no GPU, no network.
 
-sampling_time.py times the sampling, cost_checks.py refuses what cannot run at all, and evaluations
-and scoring have files of their own (cost_of_evaluation.py, cost_of_scoring.py). Training runs at
-the share of the accelerator's peak that others measured. What is not known (mean response length,
-what vLLM's server adds, the pause between steps) is a span in configs/cost.yaml, with its source.
-At the low end of the prediction, responses are shorter, the shares are better and response lengths
-are exponential, so that the longest of n has mean * ln(n) tokens. At the high end, one response of
-a batch always reaches the limit. The prediction needs no torch, no GPU and no network.
+GPU-hours are tokens over tokens per second. Where a number is not known, configs/cost.yaml has a
+span with its source, and the prediction is a range. At its low end responses are shorter, the
+shares of the accelerator's speed are better and response lengths are exponential, so that the
+longest of n has mean * ln(n) tokens. At its high end one response of each batch reaches the limit.
+docs/memory.md compares the range with what others measured. What cannot run is refused (fits.py).
 
 Left out: queueing time, the attention operations of training (they count from some 16,000 tokens
-on), communication between nodes, moving what is kept in main memory, a slow verifier.
+on), communication between GPUs, moving what is kept in main memory, a slow verifier.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from common.backends import backend, snapshots
-from common.backends.verl import cache, layout
-from common.backends.verl.layout import HELD_BYTES, STATE_BYTES
+from common.backends.verl import layout
+from common.backends.verl.layout import HELD_BYTES
 from common.datasets.prompts import stated
+from common.errors import require
+from common.evaluation.config import Evaluate
 from common.experiment import Experiment
 from common.models.size import Size
-from common.sweeps.assumptions import Assumptions, accelerator, memory_network, model_size
-from common.sweeps.cost_checks import check_layout, check_main_memory, check_time
-from common.sweeps.memory import laid_out, peak_gb
+from common.models.teacher_forcing import LOGITS, TOKENS
+from common.sweeps import fits
+from common.sweeps.assumptions import (
+    Accelerator,
+    Assumptions,
+    Vllm,
+    accelerator,
+    memory_network,
+    model_size,
+)
 from common.sweeps.profiles import Profile
-from common.sweeps.sampling_time import Engine, Sampled, joined, measured_kernels, sampling_s
+
+CHUNKS = 8  # at least so many chunks of an evaluation for each engine
 
 
 @dataclass(frozen=True)
@@ -40,6 +49,17 @@ class Range:
         )
         return low if low == high else f"{low} to {high}"
 
+    def __add__(self, other: "Range") -> "Range":
+        return Range(self.low + other.low, self.high + other.high)
+
+    def __mul__(self, factor: float) -> "Range":
+        return Range(self.low * factor, self.high * factor)
+
+
+def total(ranges: Iterable[Range]) -> Range:
+    """Return the sum, each end by itself: all of them low, all of them high."""
+    return sum(ranges, Range(0, 0))
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -47,100 +67,110 @@ class Estimate:
 
     hours: Range  # wall clock
     gpus: int
-    gpu_hours: Range
-    usd: Range
     disk_gb: float  # at most
     memory_gb: float  # peak of the fullest accelerator
     tokens: Range  # sampled by all steps and evaluations
     attempts: int  # at most, under the profile's time limit
     tensor_parallel: int = 1  # GPUs that share one vLLM of an evaluation
-    network: "Network | None" = None  # a training's memory network (DLC)
     kept_gb: float = 0.0  # part of disk_gb: models of steps before the last
-    # GPU hours of a training whose responses have the middle of their expected lengths
-    at_middle_lengths: Range | None = None
-    cache: "Held | None" = None  # only for a training that samples with vLLM
+
+    @property
+    def gpu_hours(self) -> Range:
+        return self.hours * self.gpus
+
+
+# ---- sampling
 
 
 @dataclass(frozen=True)
-class Network:
-    """What DLC's memory network adds to a training."""
+class Sampled:
+    """Responses that are drawn together, in batches that each wait for their longest response."""
 
-    parameters: float
-    training_gb: float  # per GPU: weights, gradients and moments
-    sampler_gb: float  # per GPU: weights in the sampler, without its cache
-    cache_share: float  # its share of the sampler's cache
-    gpu_hours: Range  # part of the training's GPU hours
-    sampling: Range  # its share of the time that training steps sample
+    responses: float
+    mean: float  # tokens of a response
+    prompts: float  # different prompts; each is read once
+    prompt: float  # tokens of a prompt
+    limit: int  # tokens of the longest possible response
+    batches: float  # each ends with its longest response
+
+    def longest(self, end: int) -> float:
+        """Return the tokens of a batch's longest response, at the low (0) or the high (1) `end`."""
+        likely = self.mean * math.log(max(math.e, self.responses / max(1, self.batches)))
+        return self.limit if end else min(self.limit, likely)
 
 
 @dataclass(frozen=True)
-class Held:
-    """The cache of one vLLM in a training."""
+class Engine:
+    """`count` engines on `width` GPUs each. An engine decodes at most `batch` sequences at once."""
 
-    tokens: int
-    whole: float  # how many responses of full length fit at once
-    preemptions: Range  # per step, over all engines
+    unit: Accelerator
+    width: int
+    count: float
+    batch: float
+    share: float  # of the unit's memory, for weights and cache
+    vllm: Vllm | None  # None: the local loop
+
+    def step_s(self, models: list[Size], batch: float, tokens: float, end: int) -> float:
+        """Return the seconds in which one engine decodes a token for each of `batch` sequences of
+        `tokens` tokens: all weights and the sequences' keys and values are read once, in bfloat16,
+        and each sequence takes 2 operations per weight. With DLC two models run one after the
+        other."""
+        weights = sum(2 * one.parameters for one in models)
+        read = weights + batch * tokens * sum(map(layout.token_bytes, models))
+        read_s = read / (self.width * self.unit.bandwidth_gb_s * 1e9)
+        computed_s = weights * batch / (self.width * self.unit.tflops * 1e12)
+        if self.vllm is None:
+            return (read_s + computed_s) / self.unit.decode_efficiency[1 - end]
+        kernels_s = self.vllm.step_s + read_s / self.vllm.bandwidth + computed_s
+        return kernels_s / self.vllm.efficiency[1 - end]
+
+    def sampling_s(self, part: Sampled, models: list[Size], end: int) -> float:
+        """Return the seconds to sample `part`. Steps of a full batch decode all tokens; then each
+        batch waits for its longest response, which is alone. (The time of a step is affine in the
+        number of sequences, so this is also the time of a batch that empties slowly.)"""
+        tokens, longest = part.prompt + part.mean, part.longest(end)
+        weights = sum(2 * one.parameters for one in models)
+        room = self.share * self.width * self.unit.memory_gb * 1e9 - weights
+        cache = tokens * sum(map(layout.token_bytes, models))
+        batch = max(1.0, min(self.batch, max(1.0, room) / cache))
+        full = self.step_s(models, batch, tokens, end)
+        seconds = part.responses * part.mean / (self.count * batch) * full
+        alone = self.step_s(models, 1, part.prompt + longest, end)
+        seconds += part.batches * max(0, longest - part.mean) * alone
+        if self.vllm:
+            rate = self.vllm.prefill * self.vllm.efficiency[1 - end] * self.unit.tflops * 1e12
+            gpus = self.count * self.width
+            seconds += part.prompts * part.prompt * weights / (gpus * rate)
+        return seconds
+
+
+# ---- a training
 
 
 def estimate(x: Experiment, profile: Profile, a: Assumptions) -> Estimate:
     """Return the predicted cost of one training run. Raises UserError where it cannot run, with
     the key to change."""
-    size, unit = model_size(x, a), accelerator(profile, a)
+    size = model_size(x, a)
     profile = profile.of(size.parameters)
     gpus = max(1, profile.gpus) if backend(x.backend).needs_gpu else 1
-    longest = _longest_prompt(x, a)
-    check_layout(x, profile, size, longest, gpus)
+    prompt = longest_prompt(x, a)
+    fits.check_layout(x, profile, size, prompt, gpus)
     network = memory_network(x, size, a)
-    memory = peak_gb(x, size, network, longest, unit, profile, a.usable_memory)
-    ends = [_training(x, profile, a, size, gpus, end) for end in (0, 1)]
-    check_time(x, profile, a, steps_s=ends[0].steps_s, curve_s=ends[0].curve_s)
-    check_main_memory(x, profile, a, rollout=ends[1].rollout, evaluated=ends[1].evaluated)
+    models = [size, *([network] if network else [])]
+    memory = fits.peak_gb(x, models, prompt, profile, a)
+    ends = [_training(x, profile, a, models, gpus, end) for end in (0, 1)]
+    fits.check_time(x, profile, a, steps_s=ends[0].steps_s, curve_s=ends[0].curve_s)
+    tokens = {"rollout": ends[1].rollout, "evaluated": ends[1].evaluated}
+    fits.check_main_memory(x, profile, a, **tokens)
     stored = ends[1].evaluated * a.samples_bytes_per_token + 2 * size.parameters
     # a checkpoint is kept until the next one is complete; older ones are deleted before that, in a
     # resumed run too, so the number of attempts does not matter
-    stored += 2 * HELD_BYTES * (size.parameters + (network.parameters if network else 0))
+    stored += 2 * HELD_BYTES * sum(one.parameters for one in models)
     kept = 2 * size.parameters * len(snapshots.steps(x))
-
-    def taken(ends: list[Training]) -> Estimate:
-        seconds = [end.steps_s + end.curve_s for end in ends]
-        tokens = [end.rollout + end.evaluated for end in ends]
-        return priced(seconds, gpus, stored + kept, memory, tokens, profile, a)
-
-    middle = a.at_middle_lengths()
-    alike = taken([_training(x, profile, middle, size, gpus, end) for end in (0, 1)]).gpu_hours
-    held = _held(x, profile, a, size) if backend(x.backend).needs_gpu and x.optim.steps else None
-    one = replace(taken(ends), kept_gb=kept / 1e9, at_middle_lengths=alike, cache=held)
-    if network is None:
-        return one
-    width = _width(x, size, profile, a)
-    caches = [layout.token_bytes(model) for model in (network, size)]
-    beside = Network(
-        parameters=network.parameters,
-        training_gb=STATE_BYTES * network.parameters / gpus / 1e9,
-        sampler_gb=2 * network.parameters / width / 1e9,
-        cache_share=caches[0] / sum(caches),
-        gpu_hours=Range(*(gpus * end.memory_s / 3600 for end in ends)),
-        sampling=Range(*sorted(end.memory_share for end in ends)),
-    )
-    return replace(one, network=beside)
-
-
-def _held(x: Experiment, profile: Profile, a: Assumptions, size: Size) -> Held:
-    """Return the cache of one vLLM and its preemptions, for exponential response lengths."""
-    unit, longest = accelerator(profile, a), _longest_prompt(x, a)
-    memory = memory_network(x, size, a)
-    one = _laid_out(x, size, profile, a)
-    load = layout.load_of(x, size, prompt=longest, memory=memory)
-    found = cache.cache_of(load, one, unit.memory_gb)
-    engines = max(1, profile.gpus // one.parallel)
-    responses = math.ceil(x.sampling.prompts * x.sampling.group_size / engines)
-    prompt = a.prompts(x.data.name).typical
-    limit = min(x.sampling.max_tokens, size.context - prompt)
-    ends = [
-        engines * cache.preemptions(responses, mean, limit, prompt, found.tokens)
-        for mean in a.responses(x.model, x.data.name, limit)
-    ]
-    return Held(found.tokens, found.whole, Range(*ends))
+    seconds = [end.steps_s + end.curve_s for end in ends]
+    drawn = [end.rollout + end.evaluated for end in ends]
+    one = priced(seconds, gpus, stored + kept, memory, drawn, profile, a)
+    return replace(one, kept_gb=kept / 1e9)
 
 
 @dataclass(frozen=True)
@@ -152,12 +182,10 @@ class Training:
     curve_s: float
     rollout: float
     evaluated: float
-    memory_s: float  # part of both that DLC's memory network takes: sampling, training
-    memory_share: float  # its share of the seconds that the steps sample
 
 
 def _training(
-    x: Experiment, profile: Profile, a: Assumptions, size: Size, gpus: int, end: int
+    x: Experiment, profile: Profile, a: Assumptions, models: list[Size], gpus: int, end: int
 ) -> Training:
     """Predict one end of a training: 0 is the low end, 1 the high end."""
     unit, prompts = accelerator(profile, a), a.prompts(x.data.name)
@@ -172,57 +200,41 @@ def _training(
         limit=x.sampling.max_tokens,
         batches=draws,
     )
-    curve = list(_curve(x, a, end))
-    memory = memory_network(x, size, a)
-    engine = _engine(x, size, _width(x, size, profile, a), profile, gpus, responses, a)
-    both, alone = (sampling_s([rollout], size, other, engine, end) for other in (memory, None))
+    curve, engine = list(_curve(x, a, end)), _engine(x, models, profile, gpus, responses, a)
     passes = 6 + 2 + 2 * (x.method.kl_coef > 0)  # update; old and reference log-probabilities
+    # DLC's memory network is updated too
+    work = passes * models[0].parameters + 6 * sum(one.parameters for one in models[1:])
     trained = x.optim.steps * responses * (prompts.typical + mean)
-    weight_s = trained / (gpus * unit.tflops * 1e12 * unit.compute_efficiency[1 - end])
-    learned = 6 * weight_s * memory.parameters if memory else 0
-    seconds = both + weight_s * passes * size.parameters + learned
+    seconds = engine.sampling_s(rollout, models, end)
+    seconds += trained * work / (gpus * unit.tflops * 1e12 * unit.compute_efficiency[1 - end])
     seconds += x.optim.steps * (a.step_overhead_s[end] if profile.accelerator != "cpu" else 0)
     # vLLM's joint model computes both networks even where mu = 0 samples from the policy alone
-    beside = memory if backend(x.backend).engine == "vllm" else None
-    curve_s = sampling_s(curve, size, beside, engine, end)
+    evaluates = models if backend(x.backend).engine == "vllm" else models[:1]
     return Training(
         steps_s=seconds,
-        curve_s=curve_s,
+        curve_s=sum(engine.sampling_s(part, evaluates, end) for part in curve),
         rollout=rollout.responses * mean,
         evaluated=sum(part.responses * part.mean for part in curve),
-        memory_s=both - alone + learned + curve_s - sampling_s(curve, size, None, engine, end),
-        memory_share=1 - alone / both if both else 0.0,
     )
-
-
-def _width(x: Experiment, size: Size, profile: Profile, a: Assumptions) -> int:
-    """Return how many accelerators sample as one engine (tensor parallelism)."""
-    if not backend(x.backend).needs_gpu:
-        return 1
-    return _laid_out(x, size, profile, a).parallel
-
-
-def _laid_out(x: Experiment, size: Size, profile: Profile, a: Assumptions) -> layout.Layout:
-    """Return the layout that the verl backend will choose on this profile."""
-    memory, unit = memory_network(x, size, a), accelerator(profile, a)
-    return laid_out(x, size, memory, _longest_prompt(x, a), unit, profile, a.usable_memory)
 
 
 def _engine(
     x: Experiment,
-    size: Size,
-    width: int,
+    models: list[Size],
     profile: Profile,
     gpus: int,
     responses: float,
     a: Assumptions,
 ) -> Engine:
-    """Return the sampling engine of a training on `gpus` accelerators."""
-    units = max(1, gpus // width)
-    batch = max(1, min(a.decode_batch, responses / units))
-    vllm = backend(x.backend).engine == "vllm" and profile.accelerator != "cpu"
-    kernels = measured_kernels(size, width, a) if vllm else None
-    return Engine(joined(accelerator(profile, a), width), units, batch, kernels=kernels)
+    """Return the sampling engines of a training on `gpus` accelerators."""
+    width = 1
+    if backend(x.backend).needs_gpu:
+        width = fits.laid_out(x, models, longest_prompt(x, a), profile, a).parallel
+    count = max(1, gpus // width)
+    batch = max(1, min(a.decode_batch, responses / count))
+    uses_vllm = backend(x.backend).engine == "vllm" and profile.accelerator != "cpu"
+    vllm = a.vllm if uses_vllm else None
+    return Engine(accelerator(profile, a), width, count, batch, layout.SHARE, vllm)
 
 
 def priced(
@@ -240,12 +252,9 @@ def priced(
     limit = 60 * profile.time_min - profile.signal_lead_s - start
     tries = [max(1, math.ceil(one / max(1.0, limit))) for one in seconds]
     hours = [(one + n * start) / 3600 for one, n in zip(seconds, tries, strict=True)]
-    price = accelerator(profile, a).usd_per_hour
     return Estimate(
         hours=Range(*hours),
         gpus=gpus,
-        gpu_hours=Range(*(one * gpus for one in hours)),
-        usd=Range(*(one * gpus * price for one in hours)),
         disk_gb=stored / 1e9,
         memory_gb=memory,
         tokens=Range(*tokens),
@@ -253,7 +262,7 @@ def priced(
     )
 
 
-def _longest_prompt(x: Experiment, a: Assumptions) -> int:
+def longest_prompt(x: Experiment, a: Assumptions) -> int:
     """Return the tokens of the longest prompt in the training set (at most `max_prompt_tokens`,
     where the set drops longer ones) and in the benchmarks of the training curve."""
     kept = x.data.train.get("max_prompt_tokens")
@@ -269,7 +278,7 @@ def _name(key: str, node: dict) -> str:
     return node.get("name", key)
 
 
-def _curve(x: Experiment, a: Assumptions, end: int) -> Iterable[Sampled]:
+def _curve(x: Experiment, a: Assumptions, end: int) -> Iterator[Sampled]:
     """Yield, for each benchmark, what is sampled at the points of the training curve and, with all
     n samples, after the last step."""
     points = max(0, math.ceil(x.optim.steps / x.eval.every) - 1)
@@ -286,3 +295,123 @@ def _curve(x: Experiment, a: Assumptions, end: int) -> Iterable[Sampled]:
             x.eval.max_tokens,
             batches=share * (points + 1),
         )
+
+
+# ---- an evaluation
+
+
+def estimate_evaluation(
+    e: Evaluate, trained: Experiment, profile: Profile, a: Assumptions
+) -> Estimate:
+    """Return the predicted cost of one evaluation of a model that `trained` makes: one chunk of
+    problems after another, on as many engines as have enough chunks. Raises as `estimate`."""
+    size, unit = model_size(trained, a), accelerator(profile, a)
+    prompts = a.prompts(e.eval.name, trained.data.name)
+    fits.check_prompt(prompts.longest, size, e.model.name)
+    width = _width(e, size, unit, profile, a)
+    memory = 2 * size.parameters / width / 1e9
+    require(
+        memory <= a.usable_memory * unit.memory_gb,
+        "accelerator",
+        profile.accelerator,
+        f"the weights of {e.model.name} take {width * memory:.0f} GB, and an engine has {width} "
+        f"GPU(s) of {unit.memory_gb:g} GB: choose a profile with more memory",
+    )
+    asked = stated(e.eval.prompts) or a.benchmark_problems
+    gpus, chunks = evaluation_gpus(e, profile, a, width), math.ceil(asked / e.per_chunk)
+    _check_engine(e, size, gpus, profile, a)
+    rounds = math.ceil(chunks * width / gpus)  # chunks of the busiest engine; the last is not full
+    responses = min(asked, rounds * e.per_chunk) * e.n
+    batch = min(a.decode_batch, e.per_chunk * e.n)
+    vllm = a.vllm if e.engine == "vllm" else None
+    engine = Engine(unit, width, 1, batch, a.usable_memory, vllm)
+    ends = a.responses(trained.model, e.eval.name, e.max_tokens)
+    drawn = [
+        Sampled(responses, mean, responses / e.n, prompts.typical, e.max_tokens, rounds)
+        for mean in ends
+    ]
+    seconds = [engine.sampling_s(one, [size], end) for end, one in enumerate(drawn)]
+    least = a.start(profile) + seconds[0] / rounds
+    require(
+        least < 60 * profile.time_min,
+        "batch",
+        e.batch,
+        f"a chunk of so many samples takes {least / 60:,.0f} minutes at least, and an attempt on "
+        f"profile {profile.name} ends after {profile.time_min}; lower it, or raise time_min",
+    )
+    tokens = [asked * e.n * mean for mean in ends]
+    stored = tokens[1] * a.samples_bytes_per_token
+    one = priced(seconds, gpus, stored, memory, tokens, profile, a)
+    return replace(one, tensor_parallel=width)
+
+
+def _width(e: Evaluate, size: Size, unit: Accelerator, profile: Profile, a: Assumptions) -> int:
+    """Return how many GPUs share one vLLM: the number that the evaluation states, else as few as
+    training would take. Raises UserError for more than a node has."""
+    if e.engine != "vllm":
+        return 1
+    node = max(1, profile.gpus_per_node)
+    share = a.usable_memory * unit.memory_gb
+    width = e.tensor_parallel or layout.fewest(size.parameters, node, share)
+    remedy = f"a node of profile {profile.name} has {node} GPU(s); lower it"
+    require(width <= node, "tensor_parallel", width, remedy)
+    return width
+
+
+def evaluation_gpus(e: Evaluate, profile: Profile, a: Assumptions, width: int = 1) -> int:
+    """Return how many GPUs of one node an evaluation asks for: as many engines of `width` GPUs as
+    have `CHUNKS` chunks each, so that few are idle in the last round. Without SLURM it is one
+    engine, since other jobs run beside it; so it is for the local engine."""
+    chunks = math.ceil((stated(e.eval.prompts) or a.benchmark_problems) / e.per_chunk)
+    several = e.engine == "vllm" and profile.executor == "slurm"
+    most = profile.gpus_per_node // width if several else 1
+    return width * max(1, min(most, chunks // CHUNKS))
+
+
+def _check_engine(e: Evaluate, size: Size, gpus: int, profile: Profile, a: Assumptions) -> None:
+    """Check that main memory holds the trainer's model in float32, with which vLLM is first
+    compared."""
+    if e.engine != "vllm":
+        return
+    held, share = 4 * size.parameters / 1e9, gpus / max(1, profile.gpus_per_node)
+    require(
+        held <= a.usable_memory * share * profile.memory_gb,
+        "memory_gb",
+        profile.memory_gb,
+        f"{e.model.name} takes {held:.0f} GB of main memory to be compared with vLLM's, and "
+        f"{gpus} GPU(s) have {share * profile.memory_gb:.0f} of it on profile {profile.name}; "
+        "raise it, or tensor_parallel",
+    )
+
+
+# ---- stored samples through a model
+
+
+def estimate_scoring(
+    e: Evaluate, trained: Experiment, profile: Profile, a: Assumptions
+) -> Estimate:
+    """Return the predicted cost of one scoring job (evaluation/scoring.py): one forward pass in
+    float32 on one GPU. For rare answers (Delta NLL), the base model and the trained model each
+    score a share of the samples. Raises UserError where the weights, the keys and values of TOKENS
+    tokens and three times LOGITS logits do not fit."""
+    size, unit = model_size(trained, a), accelerator(profile, a)
+    memory = 4 * size.parameters + 2 * TOKENS * layout.token_bytes(size) + 3 * 4 * LOGITS
+    if profile.accelerator == "cpu":
+        memory = 4 * size.parameters
+    require(
+        memory / 1e9 <= a.usable_memory * unit.memory_gb,
+        "accelerator",
+        profile.accelerator,
+        f"{e.model.name} in float32 takes {memory / 1e9:.0f} GB where samples are scored, and one "
+        f"GPU has {unit.memory_gb:g}: choose a profile with more memory",
+    )
+    asked = (stated(e.eval.prompts) or a.benchmark_problems) * e.n
+    share = e.eval.rare_share or 1
+    models = 2 if e.eval.rare_share else 1
+    prompt = a.prompts(e.eval.name, trained.data.name).typical
+    ends = a.responses(trained.model, e.eval.name, e.max_tokens)
+    tokens = [models * share * asked * (prompt + mean) for mean in ends]
+    rates = [unit.float32_tflops * 1e12 * one for one in reversed(a.scoring_efficiency)]
+    seconds = [2 * size.parameters * n / rate for n, rate in zip(tokens, rates, strict=True)]
+    stored = share * asked * a.scored_bytes
+    return priced(seconds, 1, stored, memory / 1e9, [0.0, 0.0], profile, a)

@@ -6,7 +6,7 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from common.models.policy import log_probs
 from common.sweeps.assumptions import size_of_config
-from common.sweeps.memory import activation_bytes
+from common.sweeps.fits import activation_bytes
 from common.types import RolloutBatch
 
 PROMPTS, GROUP, PROMPT, RESPONSE, VOCAB = 2, 4, 32, 128, 500

@@ -3,7 +3,7 @@ module needs no verl."""
 
 from common.backends import explain as shared
 from common.backends.explain import GB, known, memory_size_of, network_rows, size_of, table
-from common.backends.verl import cache, config, layout, tuning
+from common.backends.verl import config, layout, tuning
 from common.errors import UserError
 from common.experiment import Experiment
 from common.models.size import Size
@@ -49,7 +49,6 @@ def memory(
     given = tuning.chosen(x)
     one = layout.choose(load, nodes=nodes, gpus=gpus, gpu_gb=gpu_gb, given=given)
     states = layout.STATE_BYTES * size.parameters / (nodes * gpus) / GB
-    held = cache.cache_of(load, one, gpu_gb)
     verdict = "fits" if one.fits else "does not fit: more GPUs, or shorter responses"
     return [
         ("parameters", f"{size.parameters / GB:.3g} billion"),
@@ -57,7 +56,6 @@ def memory(
         *network_rows(x, network, nodes * gpus),
         (f"a pass of {one.tokens:,} tokens", f"{one.training_gb:.1f} with what is held beside it"),
         ("vLLM weights", f"{one.vllm_gb:.1f}, each vLLM on {one.parallel} GPU(s)"),
-        ("vLLM cache", f"{held.tokens:,} tokens, {int(held.whole):,} responses of full length"),
         ("main memory", f"{one.host_gb:.0f} over all nodes"),
         ("most at once", f"{one.peak_gb:.1f}: {verdict}"),
     ]
