@@ -10,7 +10,7 @@
       headline: Focal weighting raises GRPO's pass@k at large k
 
 `headline` is a short form of the claim. The three to six claims that have one are shown on a first
-screen (common/report/answers.py). The first entry of the list describes the paper: {paper: NAME,
+screen (common/report/verdicts.py). The first entry of the list describes the paper: {paper: NAME,
 arxiv: NUMBER, brief: its idea in a few words, says: its claim in a sentence}. An entry {section:
 HEADING} stands above the claims of a section.
 

@@ -1,6 +1,6 @@
 """The deviations of each cluster row from its paper, as a section of the paper's README.
 
-`rlvr docs` writes the section of every README.
+`make docs` writes the section of every README.
 
 The section lists each printed table, and each sweep of a figure, with the configurations that fill
 it, the command, the numbers of its deviations, and whether it was run. Then it lists the
