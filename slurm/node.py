@@ -91,11 +91,9 @@ def _lock_fault(folder: Path) -> str:
     return ""
 
 
-def _shared_gib() -> float | None:
-    try:
-        return shutil.disk_usage("/dev/shm").free / 2**30
-    except OSError:
-        return None
+def _shared_gib() -> float:
+    shared = Path("/dev/shm")
+    return shutil.disk_usage(shared).free / 2**30 if shared.exists() else 0.0
 
 
 def _driver() -> str | None:

@@ -102,7 +102,7 @@ def test_what_no_attempt_or_no_node_can_hold_is_refused(big):
     said = refused(replace(big, eval=replace(big.eval, n=200_000)), replace(profile, memory_gb=100))
     assert "eval.n=200000: an evaluation or a rollout takes about" in said
     assert "profile h100-2x8 has 200 GB for everything" in said
-    (e,) = evaluations_of([big], Sweep("t", [], [], [], MATH, n=4096))
+    (e,) = evaluations_of([big], Sweep("t", [], [], [], benchmarks=MATH, n=4096))
     slow = replace(e, batch=40_960_000)
     with refuses("batch", "40960000"):
         cost.estimate_evaluation(slow, big, replace(profile, time_min=16), a)
@@ -110,7 +110,7 @@ def test_what_no_attempt_or_no_node_can_hold_is_refused(big):
 
 def test_scoring_is_one_pass_in_float32_over_the_stored_samples(big):
     profile, a = load_profile("h100-2x8"), assumptions()
-    sweep = Sweep("t", [], [], [], MATH, n=256, scored=[*MATH])
+    sweep = Sweep("t", [], [], [], benchmarks=MATH, n=256, scored=[*MATH])
     drawn, scored = evaluations_of([big], sweep)
     (job,) = [job for job in plan.plan([big], [drawn, scored]) if job.kind == "score"]
     one = slurm_cost.outlook([job], profile).estimates[job.key]
@@ -133,7 +133,9 @@ def test_scoring_is_one_pass_in_float32_over_the_stored_samples(big):
 def test_an_evaluation_takes_its_samples_and_a_gpu_for_every_eight_chunks(big):
     """500 problems: 16 or 64 of them are a chunk of 16,384 samples, so 32 or 8 chunks."""
     profile, a = load_profile("h100-2x8"), assumptions()
-    few, many = (evaluations_of([big], Sweep("t", [], [], [], MATH, n=n))[0] for n in (256, 1024))
+    few, many = (
+        evaluations_of([big], Sweep("t", [], [], [], benchmarks=MATH, n=n))[0] for n in (256, 1024)
+    )
     small, large = (cost.estimate_evaluation(e, big, profile, a) for e in (few, many))
     assert (large.tokens.low, large.tokens.high) == (500 * 1024 * 500, 500 * 1024 * 1100)
     assert large.tokens.low == 4 * small.tokens.low
@@ -169,7 +171,7 @@ def test_an_evaluation_takes_its_samples_and_a_gpu_for_every_eight_chunks(big):
 def test_weights_that_one_gpu_cannot_hold_well_are_split_over_several_in_evaluation(big):
     """CWM-32B: 65 GB leave an 80 GB card no room for answers of 32,768 tokens."""
     profile, a = load_profile("h100-2x8"), assumptions()
-    (many,) = evaluations_of([big], Sweep("t", [], [], [], MATH, n=1024))
+    (many,) = evaluations_of([big], Sweep("t", [], [], [], benchmarks=MATH, n=1024))
     seven = cost.estimate_evaluation(many, big, profile, a)
     large = replace(a, models=a.models | {"Qwen/Qwen2.5-7B": replace(SEVEN, parameters=32.6e9)})
     split = cost.estimate_evaluation(many, big, profile, large)
@@ -243,7 +245,7 @@ def test_dry_run_prints_jobs_scripts_and_costs_and_writes_nothing(big, tmp_path,
     monkeypatch.setenv("PATH", "")  # no sbatch, no srun, no git
     profile = load_profile("h100-2x8")
     runs = [big, replace(big, seed=2)]
-    jobs = plan.plan(runs, evaluations_of(runs, Sweep("t", [], [], [], MATH, n=1024)))
+    jobs = plan.plan(runs, evaluations_of(runs, Sweep("t", [], [], [], benchmarks=MATH, n=1024)))
 
     def shown(full: bool) -> str:
         lines = []
@@ -317,7 +319,7 @@ def test_sets_must_be_in_the_cache_where_jobs_have_no_network(one, tmp_path, mon
     monkeypatch.setenv("HF_HUB_OFFLINE", "0")
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
     monkeypatch.delenv("RLVR_DATA", raising=False)
-    evaluated = evaluations_of([one], Sweep("t", [], [], [], MATH, n=1))
+    evaluated = evaluations_of([one], Sweep("t", [], [], [], benchmarks=MATH, n=1))
     profile = load_profile("test")
     check([one], evaluated, replace(profile, setup=[]))
     with pytest.raises(UserError, match=r"hub=HuggingFaceH4/MATH-500 .*data prefetch"):
@@ -333,7 +335,7 @@ def test_jobs_are_offline_where_all_that_they_need_is_in_the_cache(one, tmp_path
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
     monkeypatch.delenv("RLVR_DATA", raising=False)
-    evaluated = evaluations_of([one], Sweep("t", [], [], [], MATH, n=1))
+    evaluated = evaluations_of([one], Sweep("t", [], [], [], benchmarks=MATH, n=1))
     profile = replace(load_profile("test"), setup=["module load gcc"])
     assert offline([one], evaluated, profile) == profile  # the set is missing
     (tmp_path / "math500.jsonl").write_text("")
@@ -351,7 +353,7 @@ def test_an_evaluation_whose_checker_is_missing_is_refused(big, monkeypatch):
     """IFEval's: it ended one of F-GRPO's evaluations, after the training (the dress rehearsal)."""
     from slurm import preflight
 
-    (e,) = evaluations_of([big], Sweep("t", [], [], [], MATH, n=8))
+    (e,) = evaluations_of([big], Sweep("t", [], [], [], benchmarks=MATH, n=8))
     verifier = {"_target_": "common.verifiers.ifeval.verify"}
     e = replace(e, engine="local", eval=replace(e.eval, verifier=verifier))
     monkeypatch.setattr(preflight, "_version", lambda name: None)

@@ -35,7 +35,7 @@ H100 = node.Need(cuda=True, gpus=2, verl=True)
     ],
 )
 def test_the_driver_fits_the_cuda_of_torch(version, cuda, fault, said):
-    problem = node.driver(version, "2.11.0", cuda, fault).problem
+    problem = checks.driver(version, "2.11.0", cuda, fault).problem
     assert problem == "" if said is None else problem.startswith(said)
 
 
@@ -49,51 +49,47 @@ def test_the_driver_is_read_from_the_kernel_module(monkeypatch):
         assert node._driver() == version
 
 
-def test_every_gpu_that_was_asked_for_is_seen():
-    assert node.gpus([1, 2], 2, "", "n1").problem == ""
-    said = node.gpus([1], 2, "", "n1").problem
-    assert said.startswith("gpus_per_node=2: torch sees 1 on n1; look at CUDA_VISIBLE_DEVICES")
-    assert OLD in node.gpus([], 2, OLD, "n1").problem
+NCCL = replace(H100, nodes=2, reduce="nccl")
 
 
-def test_a_gpu_that_somebody_else_uses_is_refused_with_who_it_is():
-    assert node.memory([[78.2, 79.2], [77.3, 79.2]], [], "n1").problem == ""
-    said = node.memory([[78.2, 79.2], [38.0, 79.2]], ["pid 12, python, 40 GiB"], "n1").problem
-    assert said.startswith("GPU 1=41.2 of 79.2 GiB: in use on n1 before this job has begun (pid 12")
-    assert "exclude: n1" in said
-
-
-def test_flash_attention_must_fit_torch():
-    assert node.flash_attention("", "2.11.0").problem == ""
-    said = node.flash_attention("ImportError: undefined symbol: _ZN3c10", "2.11.0").problem
-    assert said.startswith("flash-attn=ImportError: undefined symbol")
-    assert "compiled for torch 2.11.0" in said
-
-
-def test_rays_sockets_need_a_short_temporary_folder():
-    assert checks.RAY_OWN == 68
-    assert node.sockets("/" + 24 * "x").problem == ""
-    said = node.sockets("/" + 25 * "x").problem
-    assert said.startswith("TMPDIR=/xxx")
-    assert "26 bytes, and Ray's sockets leave room for 25" in said
-    assert node.sockets("/" + 20 * "ü").problem  # bytes, not characters
-
-
-def test_shared_memory_for_every_gpu():
-    assert node.shared_memory(8.0, 8).problem == ""
-    docker = node.shared_memory(0.0625, 8).problem  # what a container gets that asks for nothing
-    assert docker.startswith("/dev/shm=0.06 GiB: 8 GiB needed")
-    assert "--shm-size=8g" in docker
-    assert node.shared_memory(None, 0).problem.startswith("/dev/shm=missing: 1 GiB needed")
-
-
-def test_a_sum_that_fails_names_the_network():
-    need = replace(H100, nodes=2, reduce="nccl")
-    said = node.reduction(need, None, "DistBackendError: NCCL error").problem
-    assert said.startswith("nccl=DistBackendError: NCCL error: a sum over 4 processes on 2 node(s)")
-    assert "NCCL_SOCKET_IFNAME" in said
-    well = node.reduction(need, {"count": 4, "gb_per_s": 321.4}, "")
-    assert (well.seen, well.problem) == ("nccl, 4 processes, 321 GB/s", "")
+@pytest.mark.parametrize(
+    ("good", "bad", "key", "says"),
+    [
+        (checks.gpus([1, 2], 2, "", "n1"), checks.gpus([1], 2, "", "n1"), "gpus_per_node=2", "n1"),
+        (checks.gpus([1], 1, "", "n1"), checks.gpus([], 2, OLD, "n1"), "gpus_per_node=2", OLD),
+        (
+            checks.memory([[78.2, 79.2], [77.3, 79.2]], [], "n1"),
+            checks.memory([[78.2, 79.2], [38.0, 79.2]], ["pid 12"], "n1"),
+            "GPU 1=41.2",
+            "pid 12",
+        ),
+        (checks.flash_attention("", "2.11"), checks.flash_attention("E", "2"), "flash-attn=E", "2"),
+        (checks.sockets("/" + 24 * "x"), checks.sockets("/" + 25 * "x"), "TMPDIR=/xxx", "25"),
+        (checks.sockets("/tmp"), checks.sockets("/" + 20 * "ü"), "TMPDIR=/ü", "41 bytes"),
+        (checks.shared_memory(8.0, 8), checks.shared_memory(0.06, 8), "/dev/shm=0.06", "=8g"),
+        (checks.shared_memory(1.0, 0), checks.shared_memory(0.0, 0), "/dev/shm=0.00", "=1g"),
+        (
+            checks.reduction(NCCL, {"count": 4, "gb_per_s": 321.4}, ""),
+            checks.reduction(NCCL, None, "E"),
+            "nccl=E",
+            "4 processes on 2 node(s)",
+        ),
+        (checks.cpus(27, 8), checks.cpus(26, 8), "cpus=26", "27"),
+        (checks.cpus(9, 2), checks.cpus(8, 2), "cpus=8", "9"),
+        (
+            checks.loopback("127.0.1.1", "ib0", "n1"),
+            checks.loopback("127.0.1.1", None, "n1"),
+            "GLOO_SOCKET_IFNAME=",
+            "n1",
+        ),
+        (checks.locks("", ROOT), checks.locks("E", ROOT), "flock=E", str(ROOT)),
+        (checks.kernel(""), checks.kernel("E"), "triton=E", ""),
+    ],
+)
+def test_each_check_names_its_key_and_what_it_saw(good, bad, key, says):
+    assert good.problem == ""
+    assert bad.problem.startswith(key)
+    assert says in bad.problem
 
 
 def test_what_a_job_needs():
@@ -151,17 +147,6 @@ def test_every_problem_is_said_at_once(machine, tmp_path, monkeypatch):
         node.ready(H100, tmp_path)
     keys = [line.split("=")[0] for line in str(caught.value).splitlines()]
     assert keys == ["flock", "/dev/shm", "cpus", "gpus_per_node", "GPU 0", "triton", "flash-attn"]
-
-
-def test_verl_reserves_cpus_and_a_job_with_fewer_is_refused():
-    assert [node.cpus(9, 2).problem, node.cpus(27, 8).problem] == ["", ""]
-    assert node.cpus(26, 8).problem.startswith("cpus=26: verl reserves 27 for 8 GPU(s)")
-
-
-def test_a_name_that_means_the_node_itself_is_refused_between_nodes():
-    assert node.loopback("127.0.1.1", None, "n1").problem.startswith("GLOO_SOCKET_IFNAME=")
-    assert node.loopback("127.0.1.1", "ib0", "n1").problem == ""
-    assert node.loopback("10.0.0.7", None, "n1").problem == ""
 
 
 def test_files_that_cannot_be_locked_are_found(tmp_path, monkeypatch):

@@ -278,7 +278,7 @@ def test_a_stopped_evaluation_goes_on_with_the_same_bytes(one, monkeypatch):
     x = replace(one, optim=replace(one.optim, steps=0))
     run_experiment(x, progress=False)
     words = [*SETS["Natural"], "eval.prompts.size=5", "batch=8", "workers=1"]
-    (e,) = evaluations_of([x], Sweep("t", [], [], [], {"Natural": words}, n=8))
+    (e,) = evaluations_of([x], Sweep("t", [], [], [], benchmarks={"Natural": words}, n=8))
 
     def content() -> dict[str, bytes]:
         files = {str(f.relative_to(e.path)): f for f in e.path.rglob("*") if f.is_file()}
