@@ -69,7 +69,7 @@ def gates(config: Reproduce) -> list[Gated]:
         waiting = trained.intersection(config.named(one.rows)) - {one.of}
         if not waiting:
             continue
-        sweep = Sweep(one.table, [one.of], [1], [], one.benchmarks, one.n)
+        sweep = Sweep(one.table, [one.of], [1], [], benchmarks=one.benchmarks, n=one.n)
         (x,) = runs_of(config, sweep)
         samples = on_prompts(x, unfiltered(x.data.train) | {"size": one.prompts}, one.samples)
         made = evaluations_of([x], sweep)

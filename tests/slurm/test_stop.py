@@ -17,18 +17,11 @@ from common.backends import run_experiment
 from common.errors import UserError
 from common.evaluation.run import evaluate
 from common.results.files import write, write_json
-from common.sweeps.cost import Range
 from common.sweeps.plan import Sweep, evaluations_of
 from slurm import job, queue, status, stop
 from slurm.attempts import attempts, progress
 
 # ---- what SLURM says
-
-
-def test_elements_that_accounting_shows_together():
-    assert queue._expand("12") == ["12"]
-    assert queue._expand("12_3") == ["12_3"]
-    assert queue._expand("12_[3,5-7%2]") == ["12_3", "12_5", "12_6", "12_7"]
 
 
 def test_an_elements_own_line_counts_for_more_than_that_of_those_which_wait(monkeypatch):
@@ -316,10 +309,3 @@ def test_a_stopped_run_goes_on_with_the_same_bytes(tiny):
             stops += 1
     assert stops == x.optim.steps - 1
     assert content(folder) == whole
-
-
-def test_a_prediction_of_one_figure_is_still_read():
-    """jobs.json of submissions from before predictions were ranges."""
-    assert status._range(7.5) == Range(7.5, 7.5)
-    assert status._range({"low": 1, "high": 2}) == Range(1, 2)
-    assert [str(Range(*ends)) for ends in ((0.5, 20), (7.5, 7.5))] == ["0.5 to 20", "7.5"]
