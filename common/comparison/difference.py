@@ -17,6 +17,9 @@ random; runs with equal seeds are paired. A paper's laptop seeds that share a ba
 taken as independent (common/metrics/bases.py); seeds of run folders are, whatever model they start
 from. p is corrected for the number of lines in the table (Holm). With fewer than three seeds there
 is a difference but no interval.
+
+For two evaluations (`rlvr evaluate`, `rlvr rescore`) it also says what lies behind a difference:
+the problems, the samples and their settings, the extraction of answers, truncation, the verifier.
 """
 
 import glob
@@ -27,12 +30,13 @@ import pandas as pd
 from common.claims.gaps import GAPS, MIN_SEEDS, combine, row
 from common.claims.judge import LAST
 from common.claims.select import PER_PROBLEM, indexed, on_shared_seeds, select, tidy
-from common.comparison.gather import LAPTOP, RERUNS, counts_of, gather, gathered
+from common.comparison.gather import LAPTOP, RERUNS, gather, gathered
 from common.config.files import known_paper
 from common.config.words import options
 from common.errors import UserError, one_of, require
+from common.evaluation.store import stored
 from common.metrics.bootstrap import holm
-from common.results.collect import collect, verify
+from common.results.collect import collect, config_of, counts_of, verify
 from common.results.files import read_csv
 from common.results.tables import latex, markdown
 
@@ -46,7 +50,8 @@ def main(words: list[str]) -> None:
     a, b, *rest = words
     given = options(rest, WORDS)
     one_of("format", given["format"], ("md", "latex"))
-    one, other = _of_paper(a, b, given) if given["paper"] else (_of_runs(a), _of_runs(b))
+    runs = () if given["paper"] else (_runs(a), _runs(b))
+    one, other = (_of_runs(side) for side in runs) if runs else _of_paper(a, b, given)
     metrics = [name for name in given["metrics"].split(",") if name]
     last = LAST if given["paper"] and given["scope"] == LAPTOP else 1
     found = differences(one, other, metrics, last)
@@ -56,6 +61,10 @@ def main(words: list[str]) -> None:
         return
     print(f"A: {a}\nB: {b}\nvalues in percent, differences in points\n")
     print(markdown(HEAD, lines, "llrrrrrr"), end="")
+    if runs and all(len(side) == 1 and _evaluated(side[0]) for side in runs):
+        print()
+        for part, said in reasons(runs[0][0], runs[1][0]).items():
+            print(f"{part:11} {said}")
 
 
 Side = tuple[pd.DataFrame, pd.DataFrame]  # rows of one method, one run per seed; their counts
@@ -96,26 +105,82 @@ def _common(a: pd.DataFrame, b: pd.DataFrame, metrics: list[str]) -> list[tuple[
     return wanted
 
 
-def _of_runs(pattern: str) -> Side:
-    """Return the rows and counts of the runs of a glob. Raises UserError if there is none, or one
-    is damaged or unfinished."""
+def reasons(a: Path, b: Path) -> dict[str, str]:
+    """Return, as text, what may lie behind the difference of two evaluations, in the order in which
+    a response becomes a score. Shares are of all responses."""
+    sides, configs = [stored(run) for run in (a, b)], [config_of(run) for run in (a, b)]
+    problems = [set(side["problem_id"]) for side in sides]
+    both = problems[0] & problems[1]
+    right = [side["outcome"].eq("correct")[side["problem_id"].isin(both)] for side in sides]
+    shared = [
+        100 * x.groupby(side["problem_id"]).mean().mean()
+        for x, side in zip(right, sides, strict=True)
+    ]
+    said = {"problems": f"{len(problems[0])} and {len(problems[1])}; {len(both)} are in both"}
+    if both:
+        said["problems"] += f", where A scores {shared[0]:.1f} % and B {shared[1]:.1f} %"
+    names = {config.get("rescored", run.name) for run, config in zip((a, b), configs, strict=True)}
+    drawn = "the same"
+    if len(names) == 2:
+        settings = [{**x.get("sampling", {}), **x["eval"]["prompts"]} for x in configs]
+        drawn = "others" + _changed(*settings)
+    sizes = [len(side) / len(of) for side, of in zip(sides, problems, strict=True)]
+    said["samples"] = f"{sizes[0]:g} and {sizes[1]:g} a problem, {drawn}"
+    shares = {
+        "extraction": ("without an answer", [x["outcome"] == "unparsed" for x in sides]),
+        "truncation": ("cut off", [~x["stopped"].astype(bool) for x in sides]),
+    }
+    for part, (what, flags) in shares.items():
+        first, second = (100 * one.mean() for one in flags)
+        said[part] = f"{first:.1f} % and {second:.1f} % {what}"
+    verifiers = [config["eval"]["verifier"] for config in configs]
+    same = verifiers[0] == verifiers[1]
+    said["verifier"] = "the same" if same else "another" + _changed(*verifiers)
+    if len(names) == 1:
+        again = sides[0].merge(sides[1], on=["problem_id", "sample"], suffixes=("", "_b"))
+        moved = again[again["outcome"] != again["outcome_b"]]
+        answers = (moved["parsed"].fillna("") != moved["parsed_b"].fillna("")).sum()
+        said["verifier"] += f"; {len(moved)} of {len(again)} verdicts differ"
+        said["verifier"] += f", {answers} of them with another answer extracted"
+    return said
+
+
+def _evaluated(run: Path) -> bool:
+    """Return whether a run is an evaluation, not a training run."""
+    return "verifier" in config_of(run).get("eval", {})
+
+
+def _changed(a: dict, b: dict) -> str:
+    """Return, as text, the keys that differ in two configurations."""
+    words = [f"{key} {a.get(key)} and {b.get(key)}" for key in a | b if a.get(key) != b.get(key)]
+    return f": {', '.join(words)}" if words else ""
+
+
+def _runs(pattern: str) -> list[Path]:
+    """Return the runs of a glob. Raises UserError if there is none, or one is damaged or
+    unfinished."""
     runs = [Path(name) for name in sorted(glob.glob(pattern)) if Path(name, "metrics.csv").exists()]
     remedy = "matches no folder of a run; quote the glob, or give paper=NAME with a method"
     require(bool(runs), "diff", pattern, remedy)
     for run in runs:
         for problem in verify(run):
             raise UserError(problem)
+    return runs
+
+
+def _of_runs(runs: list[Path]) -> Side:
+    """Return the rows and counts of these runs."""
     found, _ = collect(runs)
-    same = {"table": "", "model": "", "method": pattern}
+    same = {"table": "", "model": "", "method": ""}
     rows, counts = [], []
     for run, part in found.items():
-        drawn, _ = counts_of(run, part.iloc[0])
+        drawn, _ = counts_of(run)
         if drawn.empty:  # an evaluation run
             whole = read_csv(run / "counts.csv", ["benchmark", "problem_id", "n", "c"])
-            first = part.iloc[0]
-            drawn = whole.assign(seed=first["seed"], step=first["step"])
+            drawn = whole.assign(step=part["step"].iloc[0])
         rows.append(part.assign(**same))
-        counts.append(drawn.assign(**same).reindex(columns=PER_PROBLEM))
+        drawn = drawn.assign(**same, seed=part["seed"].iloc[0])
+        counts.append(drawn.reindex(columns=PER_PROBLEM))
     return pd.concat(rows, ignore_index=True), pd.concat(counts, ignore_index=True)
 
 

@@ -13,8 +13,8 @@ from common.errors import UserError
 from common.evaluation.config import SHOWN_IN
 from common.experiment import Experiment
 from common.results import provenance
-from common.results.checks import check_counts, check_rows, read_counts
-from common.results.collect import collect, config_of, finished_runs
+from common.results.checks import check_rows, checked_counts
+from common.results.collect import collect, config_of, counts_of, finished_runs
 from common.results.columns import COLUMNS
 from common.results.files import read_csv, write, write_csv
 
@@ -74,11 +74,11 @@ def gather(root: Path, paper: str, planned: dict[str, Experiment] | None = None)
         if x is not None:
             part, scope = part.assign(table=x.table, method=x.label), x.scope
         first = part.iloc[0]
-        drawn, problems = counts_of(run, first)
+        drawn, problems = counts_of(run)
         left_out += problems
         named = {"scope": scope, **first[NAMED]}
         rows.setdefault(scope, []).append(part)
-        counts.setdefault(scope, []).append(drawn)
+        counts.setdefault(scope, []).append(drawn.assign(**first[NAMED]))
         runs.setdefault(scope, []).append(named | provenance.trace(root, run, finished[run]))
     scopes = {
         scope: Gathered(
@@ -147,7 +147,8 @@ def gathered(
         try:
             place = folder / "metrics.csv.gz"
             rows, problems = check_rows(read_csv(place), str(place))
-            counts, more = _checked_counts(folder / "counts.csv.gz")
+            counts, more = checked_counts(folder / "counts.csv.gz")
+            counts = counts.reindex(columns=PER_PROBLEM)
             problems += more
         except UserError as error:
             problems = [str(error)]
@@ -182,28 +183,6 @@ def by_run(rows: pd.DataFrame) -> pd.DataFrame:
     """Return table, model, method, seed and last step of every run, indexed by run_id."""
     first = rows.groupby("run_id", sort=False)[["table", "model", "method", "seed"]].first()
     return first.assign(step=rows.groupby("run_id", sort=False)["step"].max())
-
-
-def counts_of(run: Path, first: pd.Series) -> tuple[pd.DataFrame, list[str]]:
-    """Return (COUNTS of one run, what was left out). `first`, a result row of the run, names it."""
-    frames, problems = [], []
-    for path in sorted((run / "eval").glob("step-?????-counts.csv")):
-        frame, more = _checked_counts(path)
-        problems += more
-        if len(frame):
-            frames.append(frame.assign(step=int(path.name[5:10])))
-    return _joined(frames).assign(**first[NAMED]), problems
-
-
-def _checked_counts(path: Path) -> tuple[pd.DataFrame, list[str]]:
-    """Return (the valid counts in a file, empty where it is not there; what was left out)."""
-    if not path.exists():
-        return pd.DataFrame(columns=PER_PROBLEM), []
-    table, problems = read_counts(path)
-    if table.empty:
-        return pd.DataFrame(columns=PER_PROBLEM), problems
-    table, more = check_counts(table, str(path))
-    return table, problems + more
 
 
 def _joined(frames: list[pd.DataFrame]) -> pd.DataFrame:

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from common.errors import UserError, require
+from common.results.collect import counts_of
 from common.results.files import read_csv
 
 if TYPE_CHECKING:
@@ -119,8 +120,11 @@ def choose(
     curve = _first(whole, steps)
     last = int(curve["step"].max())
     chosen, note = choice if isinstance(choice, int) else last, ""
-    counts = _first(counts_of(run), steps) if choice == "plateau" else None
-    stable = None if counts is None else plateau_step(counts, _ks(curve))
+    stable = None
+    if choice == "plateau":
+        counts, _ = counts_of(run)
+        require(len(counts) > 0, "checkpoint", run / "eval", "holds no counts to choose it by")
+        stable = plateau_step(_first(counts, steps), _ks(curve))
     if stable is not None:
         chosen = stable
     elif choice == "plateau":
@@ -150,19 +154,6 @@ def choose(
 def _first(rows: pd.DataFrame, steps: int | None) -> pd.DataFrame:
     """Return the rows of the first `steps`; all rows if it is None."""
     return rows if steps is None else rows[rows["step"] <= steps]
-
-
-def counts_of(run: Path) -> pd.DataFrame:
-    """Return the right answers per problem of all evaluations of a run: eval/step-*-counts.csv,
-    with `step`."""
-    import pandas as pd
-
-    frames = [
-        read_csv(file, COUNTS).assign(step=int(file.name[5:10]))
-        for file in sorted((run / "eval").glob("step-?????-counts.csv"))
-    ]
-    require(bool(frames), "checkpoint", run / "eval", "holds no counts to choose a plateau by")
-    return pd.concat(frames, ignore_index=True)
 
 
 def _ks(curve: pd.DataFrame) -> list[int]:

@@ -140,6 +140,15 @@ def read_counts(path: Path) -> tuple[pd.DataFrame, list[str]]:
         ]
 
 
+def checked_counts(path: Path) -> tuple[pd.DataFrame, list[str]]:
+    """Return (the valid counts in a file, empty where it is not there; what was left out)."""
+    if not path.exists():
+        return pd.DataFrame(), []
+    table, problems = read_counts(path)
+    table, more = check_counts(table, str(path))
+    return table, problems + more
+
+
 def require_none(messages: list[str]) -> None:
     """Raise UserError with the first SHOWN of the messages, if there are any."""
     if messages:

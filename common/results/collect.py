@@ -124,6 +124,21 @@ def collect(runs: Iterable[Path]) -> tuple[dict[Path, pd.DataFrame], list[str]]:
     return found, left_out
 
 
+def counts_of(run: Path) -> tuple[pd.DataFrame, list[str]]:
+    """Return (the counts of all evaluations of a run, with their `step`; what was left out)."""
+    import pandas as pd
+
+    from common.results.checks import checked_counts
+
+    frames, problems = [], []
+    for path in sorted((run / "eval").glob("step-?????-counts.csv")):
+        frame, more = checked_counts(path)
+        problems += more
+        if len(frame):
+            frames.append(frame.assign(step=int(path.name[5:10])))
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(), problems
+
+
 def _other_checkpoint(run: Path) -> str:
     """Return why the checkpoint of an evaluation is not the chosen one; "" where it is, or where
     the run has no checkpoint.json."""

@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 from refuses import refuses
 
+from common.comparison import difference
 from common.evaluation.rescore import rescore
 from common.evaluation.store import stored
 from common.models import load
@@ -38,6 +39,10 @@ def test_scoring_again_needs_no_model_and_says_what_changed(finished, lenient, m
     assert pd.read_csv(other / "counts.csv")["c"].sum() == 0
     with refuses("run", run):
         rescore([f"run={run}"])
+    difference.main([str(finished), str(run)])
+    said = capsys.readouterr().out
+    assert f"{differ} of 48 verdicts differ" in said
+    assert "samples     8 and 8 a problem, the same\n" in said
 
 
 def test_scoring_again_the_same_way_changes_nothing(finished):
