@@ -28,7 +28,7 @@ SUBMITTER_READY := $(or $(wildcard $(SUBMITTER)/bin/python),$(VENV)/.ready)
 
 help:
 	@grep -hE '^[a-z][a-zA-Z_%-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 26
-	@echo "papers: $(PAPERS)   SCALE=smoke|laptop|laptop_maze|full (laptop)"
+	@echo "papers: $(PAPERS)   SCALE=smoke|laptop|full (laptop)"
 
 setup: $(VENV)/.ready ## make .venv with pinned versions
 

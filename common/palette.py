@@ -26,9 +26,6 @@ FAMILIES = (
     ("#44AA99", "#7FD6C8", ("power", "easy_power", "pass", "binary_contrastive", "relu")),
     ("#882255", "#DB7FAF", ("asym", "positive_only", "ha_dw")),
     ("#AA4499", "#DD8FD0", ("clip_cov", "kl_cov")),
-    ("#CC6677", "#E79AA6", ("unlikeliness", "ucpo")),
-    ("#117733", "#5FBF80", ("simko", "a3po")),
-    ("#661100", "#C98A6B", ("dph",)),
 )
 LINES = ("-", "--", ":", "-.", "-")
 MARKERS = ("o", "s", "^", "D", "v")
@@ -62,10 +59,6 @@ PLACES = {
     "fade_ema_as_printed": 1,
     "fade_h_0_25_h0": 2,
     "fade_h_h0": 3,
-    "ucpo": 1,
-    "a3po": 1,
-    "grpo_graded": 1,
-    "grpo_n_graded": 1,
     "dapo_dynamic_sampling": 1,
     "grpo_n_8_low_lr_of_gamma_0_5": 1,
 }

@@ -1,6 +1,6 @@
 """Run everything of one paper that this machine can run, and end with the comparison.
 
-    rlvr reproduce paper=NAME [scale=smoke|laptop|laptop_maze|full] [workers=2] [budget=4h]
+    rlvr reproduce paper=NAME [scale=smoke|laptop|full] [workers=2] [budget=4h]
                    [rows=NAME,NAME] [seeds=10] [results_dir=results]
 
 papers/NAME/configs/reproduce.yaml says what a scale runs: rows (named experiment configurations),

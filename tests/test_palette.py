@@ -12,13 +12,11 @@ from papers.two_stage import figures as two_stage
 TOGETHER = {
     "cov_grpo": cov_grpo.MAIN,
     "f_grpo": f_grpo.MAIN,
-    "f_grpo, mazes": f_grpo.MAZE,
     "fade": fade.MAIN,
     "fade, ablation": fade.ABLATION,
     "fade, averages": fade.AVERAGES,
     "over_sharpening": over_sharpening.MAIN,
-    "over_sharpening, mazes": over_sharpening.MAZE,
-    "two_stage, mazes": two_stage.MAZE,
+    "two_stage": two_stage.MAIN,
 }
 
 

@@ -82,28 +82,20 @@ def sizes(x: Experiment, known: Known, rate: str) -> list[tuple[str, str]]:
     """Return rows about prompts, responses, optimiser steps and tokens; `rate` describes the
     learning rate."""
     s, responses = x.sampling, x.sampling.prompts * x.sampling.group_size
-    again = x.method.rehearsal
     updates = x.optim.steps * x.optim.mini_batches
     if known.pool is None:
         passes = "unknown: so is the number of prompts"
     else:
         passes = f"{x.optim.steps * s.prompts / known.pool:.2f} of {known.pool:,} prompts"
         passes += "" if known.read else ", before any is dropped"
-        passes += "" if again is None else ", before those that are rehearsed leave"
     points = max(0, math.ceil(x.optim.steps / x.eval.every) - 1)
     evaluated = f"? problems x {x.eval.n}, {points} points x {x.eval.curve_n}"
     if known.problems is not None:
         samples = known.problems * (x.eval.n + points * x.eval.curve_n)
         evaluated = f"{samples:,}: {known.problems}{evaluated[1:]}"
-    first = []
-    if again is not None:
-        count = max(1, round(again.share * responses / x.optim.mini_batches))
-        drawn = f"{again.samples + 1} of the base model to each training prompt, once"
-        first = [("rehearsal samples", drawn), ("rehearsed an optimiser step", f"{count:,}")]
     lag = [("weights that sample", f"{s.lag} optimiser updates old")] if s.lag else []
     return [
         *lag,
-        *first,
         ("prompts a step", f"{s.prompts:,}"),
         ("responses a step", f"{responses:,} = {s.prompts} x {s.group_size}"),
         ("optimiser steps a rollout", str(x.optim.mini_batches)),

@@ -5,9 +5,8 @@ This file is the executable specification of the loop; other backends must agree
     prompts -> rollout -> verdicts -> rewards (P, G) -> advantages (P, G) -> loss (B, T)
     -> aggregate -> update -> checkpoint -> evaluation samples -> counts -> result rows
 
-Two parts are exchangeable: the sampler that draws the responses (rollout/samplers.py: the policy,
-its older weights, or the policy with DLC's memory network) and a term that is added to the loss
-(rehearsal.py).
+One part is exchangeable: the sampler that draws the responses (rollout/samplers.py: the policy,
+its older weights, or the policy with DLC's memory network).
 
 Left out on purpose: several GPUs, asynchronous processes (`sampling.lag` gives rollouts the age
 that they would have), gradients in mixed precision (`sampling.dtype` applies only to the weights
@@ -34,7 +33,7 @@ from common.health import Guard
 from common.methods import binding, rate
 from common.models.llama import is_plain_llama
 from common.models.load import device, load_model
-from common.models.policy import log_probs, log_probs_in_parts, with_top_tokens
+from common.models.policy import log_probs, log_probs_in_parts
 from common.progress import tracked
 from common.results import longer
 from common.results.files import amend, jsonl_appender, require_steps, whole_rows
@@ -156,13 +155,6 @@ class Loop:
         fits([p.text for p in self.prompts], x.sampling.max_tokens, "sampling.max_tokens")
         measured = [p.text for held in self.benchmarks.values() for p in held]
         fits(measured, x.eval.max_tokens, "eval.max_tokens")
-        self.explored, self.extra_loss = self.prompts, None
-        if x.method.rehearsal is not None:
-            from common.backends.rehearsal import Rehearsal
-
-            of_base = (self.model, self.tokenizer, self.prompts, verify)
-            self.extra_loss = Rehearsal(x, self.method, *of_base)
-            self.explored = self.extra_loss.explored
         self.cut_off = CutOff(x)
         self.evaluations = Evaluations(
             x,
@@ -200,9 +192,8 @@ class Loop:
         size = x.sampling.prompts // x.optim.mini_batches
         for start in range(0, x.sampling.prompts, size):
             self.set_lr(step, controlled[start * len(controlled) // x.sampling.prompts])
-            number = (step - 1) * x.optim.mini_batches + len(updates)
             mini_batch = batch.prompts(start, start + size)
-            updates.append(self.update(mini_batch, advantages[start : start + size], number))
+            updates.append(self.update(mini_batch, advantages[start : start + size]))
         row |= self.sampler.learn(batch, drawn)
         self.step = step
         return {"step": step} | row | pd.DataFrame(updates).mean().to_dict()
@@ -212,7 +203,7 @@ class Loop:
     def draw_prompts(self) -> list[Prompt]:
         """Return the next prompts. They are drawn in epochs without replacement, each in an order
         of its own."""
-        pool, count = self.explored, self.x.sampling.prompts
+        pool, count = self.prompts, self.x.sampling.prompts
         turn = in_turn(len(pool), self.drawn, count, self.x.seed, "order")
         self.drawn += count
         return [pool[i] for i in turn]
@@ -293,7 +284,7 @@ class Loop:
                 step=(step - 1) * ticks + tick + 1,
             )
             controlled.append(arguments)
-            seen = {"correct": correct, "lengths": lengths, "log_probs": drawn}
+            seen = {"correct": correct, "lengths": lengths}
             seen = {name: values[part] for name, values in seen.items()}
             given = (self.method, reward[part])
             weights.append(binding.advantages(*given, arguments=arguments, **seen))
@@ -301,9 +292,9 @@ class Loop:
 
     # ---- advantages -> loss -> aggregate -> update
 
-    def update(self, batch: RolloutBatch, advantages: torch.Tensor, number: int) -> dict:
-        """Make optimiser step `number` of the run, counted from 0, on a mini-batch of whole groups
-        and return its metrics. Micro-batches change memory, not gradients."""
+    def update(self, batch: RolloutBatch, advantages: torch.Tensor) -> dict:
+        """Make an optimiser step on a mini-batch of whole groups and return its metrics.
+        Micro-batches change memory, not gradients."""
         x = self.x
         weights = self.method.aggregate(batch.mask)
         count, per_micro = len(batch.prompt_ids), max(1, x.optim.micro_batch // batch.group_size)
@@ -315,9 +306,8 @@ class Loop:
             stop = min(start + per_micro, count)
             micro = batch.prompts(start, stop)
             rows = slice(start * batch.group_size, stop * batch.group_size)
-            log_prob, entropy, extra = self.forward(micro)
-            if token_weights is not None:
-                extra["token_weights"] = token_weights[rows]
+            log_prob, entropy = log_probs(self.model, micro, x.sampling.temperature)
+            extra = {} if token_weights is None else {"token_weights": token_weights[rows]}
             weighted = self.sampler.corrected(advantages[start:stop].reshape(-1, 1), micro)
             loss, clipped = self.method.loss(
                 log_prob,
@@ -343,9 +333,6 @@ class Loop:
             totals["clipped"] += (clipped * micro.mask).sum() / tokens
             ratio = (log_prob.detach() - micro.log_probs).exp()
             totals["ratio"] += (ratio * micro.mask).sum() / tokens
-        if self.extra_loss is not None:
-            for name, value in self.extra_loss.backward(self.model, number).items():
-                totals[name] = totals.get(name, 0.0) + value
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), x.optim.grad_clip)
         self.sampler.before_update()
         if torch.isfinite(norm):  # otherwise the weights stay as they are, as with verl
@@ -353,18 +340,6 @@ class Loop:
         if self.reference is None or x.method.kl_in_reward:
             del totals["kl"]
         return {name: float(value) for name, value in (totals | {"grad_norm": norm}).items()}
-
-    def forward(self, batch: RolloutBatch) -> tuple[torch.Tensor, torch.Tensor, dict]:
-        """Return the log-probability and entropy of each response token, and the other inputs that
-        the loss asks for."""
-        given, seen = (self.model, batch, self.x.sampling.temperature), {}
-        if K := binding.top_K(self.method):
-            log_prob, entropy, top, drawn_top = with_top_tokens(*given, K)
-            seen = {"top_log_prob": top, "drawn_top": drawn_top}
-        else:
-            log_prob, entropy = log_probs(*given)
-        asked = binding.of_tokens(self.method, entropy=entropy.detach(), **seen)
-        return log_prob, entropy, asked
 
     def token_weights(self, batch: RolloutBatch, advantages: torch.Tensor) -> torch.Tensor | None:
         """Return the method's weights of all tokens of the mini-batch, (B, T), from one pass before

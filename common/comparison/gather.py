@@ -18,7 +18,7 @@ from common.results.collect import collect, config_of, counts_of, finished_runs
 from common.results.columns import COLUMNS
 from common.results.files import read_csv, write, write_csv
 
-LAPTOP, MAZES, CLUSTER = "laptop", "laptop_maze", "cluster"
+LAPTOP, CLUSTER = "laptop", "cluster"
 RERUNS = (LAPTOP, CLUSTER)  # scopes whose reruns decide claims
 COUNTS = [*PER_PROBLEM, "run_id"]
 NAMED = ["run_id", "table", "model", "method", "seed"]  # columns that name a run

@@ -180,26 +180,6 @@ class Sampler:
 
 
 @dataclass(frozen=True)
-class Rehearsal:
-    """A divergence from the base model on the prompts that it already solves (DPH-RL):
-    common/backends/rehearsal.py."""
-
-    divergence: dict[str, Any]  # (log_prob, ref_log_prob) -> (B, T), on the base model's answers
-    eta: PositiveFloat  # its coefficient in the loss
-    samples: PositiveInt  # k, base model answers per training prompt
-    at_least: PositiveInt  # a prompt with this many right answers is rehearsed, not explored
-    share: PositiveFloat  # rehearsed responses per response of the rollout
-
-    def __post_init__(self):
-        require(
-            self.at_least <= self.samples,
-            "method.rehearsal.at_least",
-            self.at_least,
-            f"must be at most samples={self.samples}",
-        )
-
-
-@dataclass(frozen=True)
 class Method:
     """The part of an experiment that a paper varies. Each dict names a pure function by `_target_`
     and gives its arguments."""
@@ -220,8 +200,6 @@ class Method:
     # the KL penalty is subtracted from each response's reward, not added to the loss; it has a
     # default, since configurations stored before it lack the key
     kl_in_reward: bool = False
-    # it has a default for the same reason
-    rehearsal: Rehearsal | None = None
 
 
 @dataclass(frozen=True)

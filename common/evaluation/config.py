@@ -30,7 +30,7 @@ class Row:
     whichever table shows it (SHOWN_IN)."""
 
     paper: str
-    scope: Literal["laptop", "laptop_maze", "cluster"]
+    scope: Literal["laptop", "cluster"]
     table: str
     method: str
     benchmark: str  # as the paper's tables print it

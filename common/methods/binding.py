@@ -8,15 +8,10 @@ import torch
 
 from common.config.resolve import resolve
 from common.config.schema import Method, Reward
-from common.errors import UserError, require
+from common.errors import UserError
 from common.losses import regularizers
 
-OF_RESPONSES = ("correct", "lengths", "log_probs")  # what an advantage may take besides rewards
-# What a loss may take besides its four tensors, all of the current policy: entropy (B, T), without
-# gradient; top_log_prob (B, T, K), the log-probabilities of the K likeliest tokens at each
-# position, with gradient, where K is an argument of the loss; drawn_top (B, T), whether the
-# response's token is the likeliest.
-OF_TOKENS = ("entropy", "top_log_prob", "drawn_top")
+OF_RESPONSES = ("correct", "lengths")  # what an advantage may take besides rewards
 
 
 @dataclass(frozen=True)
@@ -29,7 +24,6 @@ class Bound:
     token_weights: Callable | None
     controller: Callable | None
     kl: Callable  # (log_prob, ref_log_prob) -> (B, T)
-    divergence: Callable | None = None  # for rehearsal, with the arguments of kl
 
 
 def bind(method: Method) -> Bound:
@@ -39,45 +33,19 @@ def bind(method: Method) -> Bound:
     observed = ("solve_rate", "entropy", "step")
     return Bound(
         advantage=resolve(method.advantage, "method.advantage", OF_RESPONSES, controlled),
-        loss=resolve(method.loss, "method.loss", (*weighted, *OF_TOKENS)),
+        loss=resolve(method.loss, "method.loss", weighted),
         aggregate=resolve(method.aggregation, "method.aggregation"),
         token_weights=resolve(method.token_weights, "method.token_weights") if weighted else None,
         controller=(
             resolve(method.controller, "method.controller", observed) if controlled else None
         ),
         kl=getattr(regularizers, f"kl_{method.kl_estimator}"),
-        divergence=(
-            resolve(method.rehearsal.divergence, "method.rehearsal.divergence")
-            if method.rehearsal is not None
-            else None
-        ),
     )
 
 
 def asks(bound: Bound, name: str) -> bool:
     """Return whether the advantage takes `name`, one of OF_RESPONSES."""
     return name in inspect.signature(bound.advantage).parameters
-
-
-def asked_of_tokens(bound: Bound) -> list[str]:
-    """Return which of OF_TOKENS the loss takes."""
-    asked = inspect.signature(bound.loss).parameters
-    return [name for name in OF_TOKENS if name in asked]
-
-
-def top_K(bound: Bound) -> int:
-    """Return how many of the likeliest tokens the loss looks at, or 0 if it looks at none. Raises
-    UserError for K < 1 in a loss that does."""
-    if not {"top_log_prob", "drawn_top"} & set(asked_of_tokens(bound)):
-        return 0
-    K = inspect.signature(bound.loss).parameters["K"].default
-    require(K >= 1, "method.loss.K", K, "must be at least 1")
-    return K
-
-
-def of_tokens(bound: Bound, **given: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Return the tensors of `given`, named as in OF_TOKENS, that the loss takes."""
-    return {name: given[name] for name in asked_of_tokens(bound)}
 
 
 def advantages(
@@ -87,19 +55,15 @@ def advantages(
     correct: torch.Tensor,
     lengths: torch.Tensor,
     arguments: dict,
-    log_probs: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Return the (P, G) weights of (P, G) rewards; `arguments` are set by the controller.
 
     correct (P, G): which responses are right, whatever their reward is.
     lengths (P, G): their token counts.
-    log_probs (P, G): log-probabilities of whole responses under the policy that sampled them, in
-        nats; None: all equal.
 
     Raises UserError unless the function gives a finite number for each reward.
     """
-    given = {"correct": correct, "lengths": lengths, "log_probs": torch.zeros_like(rewards)}
-    given |= {} if log_probs is None else {"log_probs": log_probs}
+    given = {"correct": correct, "lengths": lengths}
     arguments = {**arguments, **{name: given[name] for name in OF_RESPONSES if asks(bound, name)}}
     weights = bound.advantage(rewards, **arguments)
     _fits("method.advantage", bound.advantage, weights, rewards.shape)
@@ -131,19 +95,15 @@ def group_weights(
     correct: torch.Tensor,
     reward: Reward,
     arguments: dict,
-    log_probs: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Return the weights of groups in which the responses marked `correct` are right, (P, G) in
     float64. Each group is a batch of its own, with responses of equal length."""
     rewards = torch.full(correct.shape, reward.wrong, dtype=torch.float64)
     rewards = rewards.masked_fill(correct, reward.correct)
-    drawn = torch.zeros_like(rewards) if log_probs is None else log_probs
     return torch.cat(
         [
-            advantages(
-                bound, r, correct=c, lengths=torch.ones_like(r), arguments=arguments, log_probs=s
-            )
-            for r, c, s in zip(rewards.split(1), correct.split(1), drawn.split(1), strict=True)
+            advantages(bound, r, correct=c, lengths=torch.ones_like(r), arguments=arguments)
+            for r, c in zip(rewards.split(1), correct.split(1), strict=True)
         ]
     )
 
@@ -185,7 +145,6 @@ def check(bound: Bound, group_size: int, reward: Reward) -> None:
     if bound.token_weights is not None:
         extra["token_weights"] = bound.token_weights(log_prob.detach(), *inputs)
         _fits("method.token_weights", bound.token_weights, extra["token_weights"], mask.shape)
-    extra |= made_up_tokens(bound, log_prob)
     returned = bound.loss(log_prob, *inputs, **extra)
     if not isinstance(returned, tuple) or len(returned) != 2:
         raise UserError(
@@ -195,22 +154,12 @@ def check(bound: Bound, group_size: int, reward: Reward) -> None:
     for value in returned:
         _fits("method.loss", bound.loss, value, mask.shape)
     _fits("method.aggregation", bound.aggregate, bound.aggregate(mask), mask.shape)
-    if bound.divergence is not None:
-        value = bound.divergence(log_prob, log_prob.detach())
-        _fits("method.rehearsal.divergence", bound.divergence, value, mask.shape)
     loss, _ = returned
     if not torch.isfinite((loss * bound.aggregate(mask)).sum()):
         raise UserError(
             f"method.loss={_name(bound.loss)}: not finite on the rewards {rewards[0].tolist()}; "
             "give finite numbers"
         )
-
-
-def made_up_tokens(bound: Bound, log_prob: torch.Tensor) -> dict:
-    """Return made-up OF_TOKENS that the loss takes, as if each sampled token were the likeliest."""
-    top = log_prob[..., None] - torch.arange(top_K(bound))
-    drawn_top = torch.ones_like(log_prob, dtype=torch.bool)
-    return of_tokens(bound, entropy=-log_prob.detach(), top_log_prob=top, drawn_top=drawn_top)
 
 
 def _fits(key: str, function: Callable, value: object, shape: torch.Size) -> None:

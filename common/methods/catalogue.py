@@ -22,8 +22,6 @@ PARTS = {  # key of a method file -> the kind of function that it names
     "aggregation": "Aggregation",
     "controller": "Controller",
 }
-# The same, but without a column in the table of all methods, as few methods have it.
-RARE = {"rehearsal.divergence": "Divergence"}
 
 
 def function(path: str) -> Callable:
@@ -32,7 +30,7 @@ def function(path: str) -> Callable:
 
 def parts(entries: dict) -> dict[str, Callable]:
     """Return the functions that a method is made of, by key."""
-    targets = {part: entries.get(f"{part}._target_") for part in PARTS | RARE}
+    targets = {part: entries.get(f"{part}._target_") for part in PARTS}
     return {part: function(target[0]) for part, target in targets.items() if target}
 
 
@@ -88,7 +86,7 @@ def one(name: str) -> str:
     out = [f"# Method {name}", "", prose(introduction(name)), ""]
     out += parameters(entries, as_written("_base"))
     for part, f in parts(entries).items():
-        out += [f"## {(PARTS | RARE)[part]} {f.__name__}", "", *markdown(inspect.getdoc(f))]
+        out += [f"## {PARTS[part]} {f.__name__}", "", *markdown(inspect.getdoc(f))]
     out += [f"next: rlvr theory method={name}", f"      rlvr train paper=f_grpo method={name}"]
     return "\n".join(out) + "\n"
 

@@ -7,21 +7,15 @@
     rlvr theory method=grpo policy='[0.4,0.3,0.3]' correct='[0]' eta=0.1
     rlvr theory method=f_grpo twin=grpo G=1024     the factor on optim.lr of a control
     rlvr theory method=mine.yaml                   a method file of your own
-    rlvr theory method=dph_f policy='[0.6,0.3,0.1]' correct='[0,2]' \\
-                            reference='[0.4,0.3,0.3]'          what rehearsal does
 
 A key without a dot that is none of the options is an argument of the advantage. Options:
-G=16 p= rewards= policy= correct= reference= eta=0.1 twin= json=false results_dir=results;
+G=16 p= rewards= policy= correct= eta=0.1 twin= json=false results_dir=results;
 --help prints this.
 
 Every group of G responses with X successes is enumerated, X ~ Binomial(G, p); nothing is sampled.
 A method that looks at the whole batch is given one group at a time, with responses of equal length.
-For a method that looks at how likely responses are, the masses are of equally likely responses;
-with a policy its step is exact, over every group of G draws (at most 100,000 different groups). The
-step of a loss that looks at the likeliest tokens is exact in the same way. Every other loss has the
-gradient of its advantages at the policy that drew the group. Token weights are left out. With a
-`reference` (the base model's probabilities) a method that rehearses (DPH-RL) also gets its
-divergence and the step of it, exactly; its RL and its rehearsal are on different prompts.
+The step of a loss is the gradient of its advantages at the policy that drew the group. Token
+weights are left out.
 FADE's Tables 1, 7 and 8 and Figs. 2 and 7 show these numbers for its methods. A controller sets the
 arguments of its first step, at a solve rate of 1/2 and an entropy of 1 nat.
 """
@@ -49,21 +43,16 @@ from common.methods.binding import (
     Bound,
     advantages,
     all_groups,
-    asks,
     bind,
     check,
     group_weights,
     observe,
-    top_K,
 )
 from common.methods.exact import (
     after_step,
     entropy,
-    enumerated_update,
     expected_update,
-    loss_update,
     masses,
-    rehearsal_update,
 )
 
 SOLVE_RATES = [0.1, 0.3, 0.5, 0.7, 0.9]
@@ -77,7 +66,6 @@ class Theory:
     rewards: list[list[float]] | None
     policy: list[float] | None
     correct: list[int] | None
-    reference: list[float] | None
     eta: float
     twin: str | None
     json: bool
@@ -105,25 +93,6 @@ class Theory:
                 "correct",
                 self.correct,
                 f"give the right actions, each in 0..{len(self.policy) - 1}",
-            )
-        if self.reference is not None:
-            require(
-                self.policy is not None and len(self.reference) == len(self.policy),
-                "reference",
-                self.reference,
-                "give as many probabilities as policy has",
-            )
-            require(
-                min(self.reference) > 0 and abs(sum(self.reference) - 1) < 1e-6,
-                "reference",
-                self.reference,
-                "give positive probabilities that sum to 1",
-            )
-            require(
-                self.method.rehearsal is not None,
-                "reference",
-                self.reference,
-                f"method {self.method.name} rehearses nothing; leave it out",
             )
         check(bind(self.method), self.G, self.reward)
 
@@ -231,26 +200,13 @@ def _one_step(theory: Theory) -> dict:
     policy = torch.tensor(theory.policy, dtype=torch.float64)
     correct = torch.zeros(len(policy), dtype=torch.bool)
     correct[theory.correct] = True
-    given = {"G": theory.G, "reward": theory.reward, "arguments": arguments}
-    if top_K(bound):
-        update = loss_update(bound, policy, correct, **given)
-    elif asks(bound, "log_probs"):
-        update = enumerated_update(bound, policy, correct, **given)
-    else:
-        weights = group_weights(bound, all_groups(theory.G), theory.reward, arguments)
-        update = expected_update(weights, policy, correct)
+    weights = group_weights(bound, all_groups(theory.G), theory.reward, arguments)
+    update = expected_update(weights, policy, correct)
     new = after_step(policy, update, theory.eta)
-    rehearsed = {}
-    if theory.reference is not None:
-        reference = torch.tensor(theory.reference, dtype=torch.float64)
-        divergence, pull = rehearsal_update(bound.divergence, policy, reference)
-        pull = theory.method.rehearsal.eta * pull
-        rehearsed = {"divergence": divergence, "rehearsal_update": pull.tolist()}
     return {
         "expected_update": update.tolist(),
         "change_of_mass": (new - policy).tolist(),
         "change_of_entropy": entropy(new) - entropy(policy),
-        **rehearsed,
     }
 
 

@@ -3,8 +3,6 @@
 import torch
 from torch.autograd.function import once_differentiable
 
-from common.errors import require
-
 CHUNK = 2**21  # logits processed at once: 8 MiB in float32
 
 
@@ -24,24 +22,6 @@ def log_prob_and_entropy(
     """
     log_prob, entropy = _of_several(logits, ids[..., None], temperature)
     return log_prob[..., 0], entropy
-
-
-def with_top(
-    logits: torch.Tensor, ids: torch.Tensor, temperature: float, K: int
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return `log_prob_and_entropy`, and log-probabilities of the K likeliest tokens.
-
-    The further results are top_log_prob (..., K), the log-probabilities of these tokens, likeliest
-    first, with gradient, and drawn_top (...), True where an id is itself the likeliest token. No
-    further tensor has the size of the vocabulary. Raises UserError for a vocabulary of fewer than K
-    tokens.
-    """
-    require(
-        logits.shape[-1] >= K, "method.loss.K", K, f"the vocabulary has {logits.shape[-1]} tokens"
-    )
-    top = logits.detach().topk(K).indices
-    log_prob, entropy = _of_several(logits, torch.cat([ids[..., None], top], -1), temperature)
-    return log_prob[..., 0], entropy, log_prob[..., 1:], top[..., 0] == ids
 
 
 def _of_several(logits: torch.Tensor, ids: torch.Tensor, temperature: float):

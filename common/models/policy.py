@@ -17,7 +17,7 @@ from common.models.llama import (
     own_weights,
     signed,
 )
-from common.models.logits import log_prob_and_entropy, with_top
+from common.models.logits import log_prob_and_entropy
 from common.types import RolloutBatch
 
 
@@ -41,14 +41,6 @@ def log_probs_in_parts(
     starts = range(0, len(batch.prompt_ids), size)
     parts = [log_probs(model, batch.prompts(i, i + size), temperature)[0] for i in starts]
     return torch.cat(parts)
-
-
-def with_top_tokens(
-    model, batch: RolloutBatch, temperature: float, K: int
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return `log_probs` and the K likeliest tokens at each position: (log_prob, entropy,
-    top_log_prob (B, T, K), drawn_top (B, T)), as `logits.with_top` defines them."""
-    return _of_tokens(model, batch, partial(with_top, temperature=temperature, K=K))
 
 
 def _of_tokens(model, batch: RolloutBatch, function: Callable) -> tuple[torch.Tensor, ...]:

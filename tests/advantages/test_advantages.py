@@ -150,9 +150,7 @@ WHOLE_BATCH = {
     "overlong_iac",
     "reinforce_pp_baseline",
     "t2t",
-    "ucpo",
-    "unlikeliness",
-}  # tested on their own: test_advantages_by_hand.py, test_likelihood.py
+}  # tested on their own: test_advantages_by_hand.py
 
 KEEPS_EQUAL_GROUPS = {"reinforce", "asym_rl", "grpo_signed"}
 

@@ -12,7 +12,7 @@ from common.experiment import load
 from common.sweeps.plan import Reproduce, Sweep, base_of, placed, runs_of
 
 REFERENCE = ROOT / "results" / "reference"
-LAPTOP = ("laptop", "full", "long", "laptop_maze")  # scales at the laptop's own size
+LAPTOP = ("laptop", "full", "long")  # scales at the laptop's own size
 
 
 def committed(path) -> set[tuple[str, str, str]]:
@@ -48,7 +48,7 @@ def test_a_row_started_by_its_name_is_the_run_that_its_sweep_plans(paper):
             assert by_name(x, sweep, row).run_id == x.run_id
             shown = (x.scope, x.table, x.label)
             assert found.setdefault(x.run_id, shown) == shown  # a run stands in one table
-    assert len(found) >= 10
+    assert len(found) >= 9
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,6 @@ def test_a_row_started_by_its_name_is_the_run_that_its_sweep_plans(paper):
     [
         ("experiment=f_grpo_gamma1 seed=2 label=mine", "laptop laptop_strong"),
         ("experiment=grpo_n8 optim.lr=3e-5", "laptop laptop_standard"),
-        ("experiment=grpo_n8 testbed=maze table=x scope=laptop", "laptop_maze laptop_maze"),
         ("experiment=cluster/qwen7b_grpo optim.steps=153", "cluster table1"),
         ("experiment=f_grpo_gamma1 optim.lr=2e-4 label=mine", None),  # no sweep trains it
         ("method=grpo name=grpo_n8", "laptop laptop_strong"),  # it is what it computes
@@ -85,8 +84,7 @@ def test_the_sweeps_still_have_the_committed_rows(paper):
         for x in runs_of(config, sweep)
         for seed in range(1, 11)
     }
-    for scope in ("laptop", "laptop_maze"):
-        rows = committed(REFERENCE / paper / scope / "metrics.csv.gz")
-        assert len(rows) >= 15
-        # FADE's code rewards are no sweep: papers/fade/configs/code_rewards.yaml
-        assert {row for row in rows - ours if not row[2].startswith("code_")} == set()
+    rows = committed(REFERENCE / paper / "laptop" / "metrics.csv.gz")
+    assert len(rows) >= 15
+    # FADE's code rewards are no sweep: papers/fade/configs/code_rewards.yaml
+    assert {row for row in rows - ours if not row[2].startswith("code_")} == set()

@@ -114,7 +114,7 @@ def test_the_gradient_of_a_batch_is_the_cpus(case, tiny, tmp_path):
         loop = make_loop(tiny(f"device={device}", *MADE_UP, *CASES[case]), tmp_path / device)
         if batch is None:
             batch, reward, *_ = loop.rollout(1)
-        row = loop.update(moved(batch, device), (reward - reward.mean()).to(device), 0)
+        row = loop.update(moved(batch, device), (reward - reward.mean()).to(device))
         found.append((row, [p.grad.cpu() for p in loop.model.parameters()]))
     (here, ours), (there, theirs) = found
     bound = 1e-5 if PRETENDED else 1e-3

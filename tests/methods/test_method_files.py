@@ -15,7 +15,6 @@ NAMES = [
     "binary_contrastive", "power_norm", "softmax", "log_mean_exp", "ha_dw", "relu",
     "negative_only", "positive_only", "iac", "filter_easiest", "f_grpo",
     "dapo_overlong", "dapo_iac_overlong", "grpo_verl", "iac_verl", "rloo_verl", "reinforce_pp_verl",
-    "ucpo", "unlikeliness", "simko", "a3po", "dph_f", "dph_js",
 ]  # fmt: skip
 
 

@@ -57,9 +57,9 @@ def test_the_seeds_spread_is_what_print_and_our_own_seeds_bound():
     assert large == pytest.approx(SEED_SD["large k"], abs=0.1)
 
 
-def last(paper: str, scope: str) -> pd.DataFrame:
+def last(paper: str) -> pd.DataFrame:
     """Our own runs at their last step, by base model (docs/evidence.md, item 10)."""
-    d = pd.read_csv(ROOT / "results" / "reference" / paper / scope / "metrics.csv.gz")
+    d = pd.read_csv(ROOT / "results" / "reference" / paper / "laptop" / "metrics.csv.gz")
     d = d[d["metric"].isin(["pass@1", "pass@64", "pass@256", "token_entropy"]) & (d["step"] > 0)]
     end = d.groupby(["table", "method", "seed", "benchmark", "metric"])["step"].transform("max")
     d = d[d["step"] == end]
@@ -70,20 +70,19 @@ def last(paper: str, scope: str) -> pd.DataFrame:
 def test_our_own_seeds_scatter_by_as_much():
     key, small, large, shares = ["table", "method", "base"], [], [], []
     for paper in PAPERS:
-        for scope in ("laptop", "laptop_maze"):
-            d = last(paper, scope)
-            natural = d["benchmark"] == "natural"
-            entropy = d[natural & (d["metric"] == "token_entropy")]
-            entropy = entropy.assign(value=np.log(entropy["value"]))
-            shares.append(pooled(entropy, key)[0] ** 0.5)
-            if scope == "laptop":
-                small.append(pooled(d[natural & (d["metric"] == "pass@1")], key))
-                many = d[d["metric"].isin(["pass@64", "pass@256"])]
-                many = many[many["benchmark"].isin(["natural", "rare"])]
-                large.append(pooled(many, [*key, "benchmark", "metric"]))
+        d = last(paper)
+        natural = d["benchmark"] == "natural"
+        entropy = d[natural & (d["metric"] == "token_entropy")]
+        entropy = entropy.assign(value=np.log(entropy["value"]))
+        shares.append(pooled(entropy, key)[0] ** 0.5)
+        small.append(pooled(d[natural & (d["metric"] == "pass@1")], key))
+        many = d[d["metric"].isin(["pass@64", "pass@256"])]
+        many = many[many["benchmark"].isin(["natural", "rare"])]
+        large.append(pooled(many, [*key, "benchmark", "metric"]))
     found = together(*small), together(*large), float(np.median(shares))
     print([round(x, 2) for x in found])
-    assert pytest.approx(found[2], abs=0.02) == SEED_SHARE
+    assert found[2] == pytest.approx(0.03, abs=0.005)
+    assert found[2] < SEED_SHARE  # which is from more tables
     assert 1 <= found[0] / SEED_SD["small k"] < 2
     assert 0.8 <= found[1] / SEED_SD["large k"] < 1.5
 

@@ -2,10 +2,9 @@
 
 import pytest
 import torch
-from refuses import refuses
 
 from common.models import logits as module
-from common.models.logits import log_prob_and_entropy, with_top
+from common.models.logits import log_prob_and_entropy
 
 
 def plain(logits, ids, temperature):
@@ -50,33 +49,6 @@ def test_equal_to_the_plain_formula(data, monkeypatch, chunk, temperature, used)
     ours = value_and_gradient(log_prob_and_entropy, logits, ids, temperature, weights)
     theirs = value_and_gradient(plain, logits, ids, temperature, weights)
     torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-6)
-
-
-def plain_with_top(logits, ids, temperature):
-    log_p = torch.log_softmax(logits / temperature, -1)
-    return *plain(logits, ids, temperature), log_p.sort(-1, descending=True).values[..., :4]
-
-
-@pytest.mark.parametrize("chunk", [1, 37 * 3, 2**22])
-@pytest.mark.parametrize("temperature", [1.0, 0.6])
-@pytest.mark.parametrize("used", [(True, True, True), (False, False, True), (True, False, False)])
-def test_the_likeliest_tokens_are_those_of_the_plain_formula(
-    data, monkeypatch, chunk, temperature, used
-):
-    monkeypatch.setattr(module, "CHUNK", chunk)
-    logits, ids, *weights = data
-    ids[0] = logits[0].argmax(-1)  # some are the likeliest themselves
-    weights.append(torch.randn(4, 5, 4))
-    weights = [w if use else None for w, use in zip(weights, used, strict=True)]
-    ours = value_and_gradient(lambda *a: with_top(*a, K=4)[:3], logits, ids, temperature, weights)
-    theirs = value_and_gradient(plain_with_top, logits, ids, temperature, weights)
-    torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-6)
-    drawn_top = with_top(logits, ids, temperature, 4)[3]
-    assert torch.equal(drawn_top, logits.argmax(-1) == ids)
-    assert drawn_top[0].all()
-    assert not drawn_top.all()
-    with refuses("method.loss.K", 38):
-        with_top(logits, ids, temperature, 38)
 
 
 def test_gradcheck(data, monkeypatch):

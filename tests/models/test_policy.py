@@ -4,7 +4,7 @@ import pytest
 import torch
 from tiny import network, unsettled
 
-from common.models.policy import log_probs, with_top_tokens
+from common.models.policy import log_probs
 from common.types import RolloutBatch
 
 VOCABULARY = 19
@@ -83,26 +83,6 @@ def test_shared_prompts_equal_full_sequences_and_so_do_the_gradients(make, name,
         real = [out[mask] for out in shared]
         assert_equal(real, [chosen, entropy])
         assert_equal(loss_and_gradients(model, *real), expected)
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_the_likeliest_tokens_are_those_of_full_sequences(make, name):
-    model = make(name)
-    prompts, responses = ragged([3, 7], [4, 1, 6, 2])
-    expected, drawn = [], []
-    for row, response in enumerate(responses):
-        prompt = prompts[row // 2]
-        logits = model(input_ids=torch.tensor([prompt + response]), use_cache=False).logits[0]
-        log_p = torch.log_softmax(logits / 0.7, -1)[len(prompt) - 1 : -1]
-        expected.append(log_p.topk(3).values)
-        drawn.append(log_p.argmax(-1) == torch.tensor(response))
-    rectangle = batch(prompts, responses, left=1, right=2)
-    mask = rectangle.mask > 0
-    log_prob, entropy, top, drawn_top = with_top_tokens(model, rectangle, 0.7, 3)
-    plain = log_probs(model, rectangle, 0.7)
-    assert_equal([log_prob[mask], entropy[mask]], [out[mask] for out in plain])
-    assert_equal(top[mask], torch.cat(expected))
-    assert torch.equal(drawn_top[mask], torch.cat(drawn))
 
 
 def test_what_stands_on_padding_does_not_matter(make):

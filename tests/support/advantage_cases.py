@@ -8,11 +8,11 @@ from functools import partial
 import pytest
 import torch
 
-from common.advantages import baseline, difficulty, functional, group, likelihood, passk, sign
+from common.advantages import baseline, difficulty, functional, group, passk, sign
 
 EXACT = dict(unbiased=False, epsilon=0.0)  # GRPO with the population std
 
-MODULES = (group, baseline, difficulty, sign, passk, functional, likelihood)
+MODULES = (group, baseline, difficulty, sign, passk, functional)
 
 FUNCTIONS = {
     name: function

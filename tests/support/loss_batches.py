@@ -14,9 +14,7 @@ from common.losses.covariance import (
     top_covariance,
     weighted_ppo_clip,
 )
-from common.losses.polarity import a3po
 from common.losses.sequence import gspo
-from common.losses.top_tokens import simko
 
 
 def batch(seed: int = 0, B: int = 12, T: int = 9, spread: float = 0.3):
@@ -35,24 +33,6 @@ def no_weights(log_prob, old, advantages, mask):
     return None
 
 
-def simko_of_made_up_tokens(log_prob, old, advantages, mask):
-    """SimKO where the second token is a fixed share as likely, and entropy is surprise."""
-    return simko(
-        log_prob,
-        old,
-        advantages,
-        mask,
-        entropy=-log_prob.detach(),
-        top_log_prob=torch.stack([log_prob, 0.5 * log_prob - 1], -1),
-        drawn_top=log_prob.detach() > -2,
-        K=2,
-        alpha=0.3,
-        lambda_top1=1.5,
-        tau=0.5,
-        **CLIP,
-    )
-
-
 # name -> (token weights of the whole mini-batch, the loss that takes them)
 METHODS = {
     "ppo_clip": (no_weights, partial(ppo_clip, **CLIP)),
@@ -68,19 +48,8 @@ METHODS = {
         partial(clip_cov, ratio=0.1, omega_low=0.5, omega_high=3.0, seed=0, **CLIP),
         partial(weighted_ppo_clip, **CLIP),
     ),
-    "a3po": (
-        partial(
-            a3po,
-            positive_low_ratio=0.4,
-            positive_low_scale=3.0,
-            negative_high_ratio=0.25,
-            negative_high_scale=5.0,
-        ),
-        partial(weighted_ppo_clip, **CLIP),
-    ),
     "kl_cov": (partial(top_covariance, k=0.1), partial(kl_cov, kl_coef=0.7)),
     "cw_grpo_repository": (no_weights, cw_grpo_repository),
-    "simko": (no_weights, simko_of_made_up_tokens),
 }
 
 AGGREGATIONS = [token_mean, sequence_mean_token_mean, partial(token_sum, max_tokens=11)]

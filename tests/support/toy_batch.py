@@ -23,7 +23,6 @@ def runs_on_a_toy_batch(x: Experiment) -> None:
     inputs, extra = (old, weights.view(-1, 1), mask), {}
     if bound.token_weights is not None:
         extra["token_weights"] = bound.token_weights(log_prob.detach(), *inputs)
-    extra |= binding.made_up_tokens(bound, log_prob)
     loss, clipped = bound.loss(log_prob, *inputs, **extra)
     assert loss.shape == clipped.shape == (P * G, T)
     token_weights = bound.aggregate(mask)
