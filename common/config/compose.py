@@ -43,7 +43,8 @@ def merged(group: str, file: Path):
     from omegaconf import OmegaConf
 
     values = read(file)
-    parents = values.pop("defaults", ["_self_"])
+    parents = values.pop("defaults", [])
+    parents += [] if "_self_" in parents else ["_self_"]  # Hydra's rule: last where it is not named
     written = OmegaConf.create(values)
     parts = []
     for parent in parents:

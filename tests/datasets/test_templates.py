@@ -111,23 +111,3 @@ def test_a_template_that_is_not_there(tmp_path):
         templates.render(ROW, instruction="bare", chat=f"model:{tmp_path / 'none'}")
     with refuses("chat", "model"):
         templates.render(ROW, instruction="bare", chat="model")
-
-
-def test_a_template_of_a_model_that_is_not_here_costs_one_question(monkeypatch):
-    """Not `from_pretrained`'s minute of tries."""
-    from transformers import AutoTokenizer
-
-    from common.datasets import templates
-    from common.models import load
-
-    asked = []
-
-    def none(path, *, local_files_only, revision):
-        asked.append((path, revision, local_files_only))
-        raise OSError("not in the cache")
-
-    monkeypatch.setattr(load, "only_cached", lambda path, key: True)
-    monkeypatch.setattr(AutoTokenizer, "from_pretrained", none)
-    with refuses("chat", "model:a/b@c"):
-        templates._tokenizer("a/b@c")
-    assert asked == [("a/b", "c", True)]

@@ -7,11 +7,9 @@ from collections import Counter
 import pytest
 from refuses import refuses
 
-from common.config.compose import compose
 from common.config.resolve import resolve
-from common.config.schema import Data
-from common.config.strict import strict
 from common.datasets.prompts import stated
+from common.experiment import load
 from common.tasks import arithmetic
 from common.verifiers.math import verify
 
@@ -78,7 +76,7 @@ def test_what_is_refused(change, key, value):
 
 
 def test_the_set_as_configured_is_judged_by_our_verifier():
-    data = strict(Data, compose("f_grpo", ["data=arithmetic", "+model.chat=qwen"]).data)
+    data = load(["data=arithmetic", "+model.chat=qwen"], "f_grpo").data
     prompts = resolve(data.train, "data.train")()
     assert len(prompts) == stated(data.train) == 2048
     test = resolve(data.benchmarks["test"], "data.benchmarks.test")()

@@ -1,8 +1,8 @@
 """Subset-Countdown: its prompts, its demonstrator and its verifier."""
 
+import hashlib
 import itertools
 import random
-from collections import Counter
 
 import pytest
 from refuses import refuses
@@ -31,7 +31,6 @@ def random_tree(rng: random.Random, leaves: int, leaf=None):
         ("\\boxed{3*12+5}", "correct"),  # 36 + 5
         ("\\boxed{ 5 + 3 * 12 }", "correct"),
         ("so \\boxed{(3*12)+5} is it.", "correct"),  # text on both sides
-        ("\\boxed{((((3*12))))+(5)}", "correct"),
         ("\\boxed{1} no, \\boxed{3*12+5}", "correct"),  # the last box counts
         ("\\boxed{3*12+5} or \\boxed{7}", "wrong"),
         ("\\boxed{\\boxed{3*12+5}}", "correct"),  # the last box is the inner one
@@ -40,39 +39,26 @@ def random_tree(rng: random.Random, leaves: int, leaf=None):
         ("\\boxed{12+12+12+5}", "wrong"),  # reused, although it equals 41
         ("\\boxed{3*12+5+1-1}", "wrong"),  # 1 was not given, although it equals 41
         ("\\boxed{3*12+7}", "wrong"),  # 43
-        ("\\boxed{7}", "wrong"),
         ("\\boxed{5-3*12}", "wrong"),  # -31, not 41
         ("\\boxed{0003*12+00005}", "unparsed"),  # numbers have at most four digits
         ("", "unparsed"),
         ("3*12+5", "unparsed"),  # no box
         ("\\boxed{3*12+5", "unparsed"),  # not closed
-        ("\\boxed{3*12+5 ", "unparsed"),  # nor would it be if its last character were dropped
         ("\\boxed{3*12+5} \\boxed{3*12+5", "unparsed"),  # the last box is not closed
-        ("boxed{3*12+5}", "unparsed"),
         ("\\boxed {3*12+5}", "unparsed"),
         ("\\boxed{}", "unparsed"),
-        ("\\boxed{ }", "unparsed"),
-        ("\\boxed{()}", "unparsed"),
         ("\\boxed{(3*12+5}", "unparsed"),
-        ("\\boxed{3*12+5)}", "unparsed"),
         ("\\boxed{3*12+5=41}", "unparsed"),
         ("\\boxed{3*12+}", "unparsed"),
-        ("\\boxed{*3}", "unparsed"),
         ("\\boxed{3 12}", "unparsed"),  # a blank does not join numbers
         ("\\boxed{3(12)+5}", "unparsed"),  # no implied product
         ("\\boxed{12/3}", "unparsed"),
-        ("\\boxed{3**12}", "unparsed"),
         ("\\boxed{3^2}", "unparsed"),
-        ("\\boxed{12//5}", "unparsed"),
         ("\\boxed{-3+12}", "unparsed"),  # no sign before a number
-        ("\\boxed{+3}", "unparsed"),
         ("\\boxed{3.0*12+5}", "unparsed"),
-        ("\\boxed{3x12+5}", "unparsed"),
         ("\\boxed{3\\cdot 12+5}", "unparsed"),
         ("\\boxed{__import__('os')}", "unparsed"),
         ("\\boxed{٣*12+5}", "unparsed"),  # an Arabic three
-        ("\\boxed{³*12+5}", "unparsed"),  # superscript: isdigit, but no number
-        ("\\boxed{3×12+5}", "unparsed"),
         ("\\boxed{3−5}", "unparsed"),  # U+2212, not a hyphen
         ("\\boxed{3*12+5\0}", "unparsed"),
         ("\\boxed{" + "9" * 1_000_000 + "}", "unparsed"),
@@ -117,31 +103,11 @@ def test_render_parse_evaluate_round_trip():
         assert render(again) == text
 
 
-def test_render_writes_no_bracket_that_could_be_left_out():
-    rng = random.Random("fewest")
-    for _ in range(500):
-        tree = random_tree(rng, 5, leaf=iter(rng.sample(range(1, 100), 5)).__next__)
-        text = render(tree)
-        for start in (i for i, character in enumerate(text) if character == "("):
-            end = closing(text, start)
-            without = text[:start] + text[start + 1 : end] + text[end + 1 :]
-            assert canonical(parse(without)) != canonical(tree), (text, without)
-
-
 def eval_slowly(tree) -> int:
     if isinstance(tree, int):
         return tree
     a, b = eval_slowly(tree[1]), eval_slowly(tree[2])
     return {"+": a + b, "-": a - b, "*": a * b}[tree[0]]
-
-
-def closing(text: str, start: int) -> int:
-    depth = 0
-    for i in range(start, len(text)):
-        depth += {"(": 1, ")": -1}.get(text[i], 0)
-        if depth == 0:
-            return i
-    raise AssertionError(text)
 
 
 # ---- canonical form
@@ -298,61 +264,6 @@ def test_templates():
 # ---- the demonstrator before its answers are filtered by target
 
 
-def within(count: int, of: int, share: float) -> bool:
-    """Five standard errors: wrong once in two million."""
-    return abs(count / of - share) < 5 * (share * (1 - share) / of) ** 0.5
-
-
-def test_operator_shares():
-    rng = random.Random("operators")
-    drawn = Counter(countdown._operator(rng) for _ in range(40_000))
-    for operator, share in {"+": 0.5, "-": 0.35, "*": 0.15}.items():
-        assert within(drawn[operator], 40_000, share), drawn
-
-
-def test_tree_and_operand_shares(monkeypatch):
-    """80 % left-deep, operands 10/45/45 %; with every target allowed no draw is rejected."""
-    monkeypatch.setattr(countdown, "TARGETS", range(-(10**6), 10**6))
-    left_deep, kinds = countdown._left_deep, Counter()
-
-    def stand_in(kind):
-        def make(rng, operands):
-            kinds[kind] += 1
-            return left_deep(rng, operands)
-
-        return make
-
-    for kind in ("_left_deep", "_any_tree"):
-        monkeypatch.setattr(countdown, kind, stand_in(kind))
-    rng, draws, sizes = random.Random("trees"), 20_000, Counter()
-    for _ in range(draws):
-        numbers, target, tree = countdown._draw(rng, 4)
-        used = numbers_in(tree)
-        assert not Counter(used) - Counter(numbers)
-        assert target == value_of(tree)
-        sizes[len(used)] += 1
-    assert kinds.total() == draws
-    assert within(kinds["_left_deep"], draws, 0.8), kinds
-    for size, share in {2: 0.10, 3: 0.45, 4: 0.45}.items():
-        assert within(sizes[size], draws, share), sizes
-
-
-def test_any_tree_cuts_evenly_and_left_deep_is_left_deep():
-    rng, cuts, draws = random.Random("cuts"), Counter(), 20_000
-    for _ in range(draws):
-        cuts[len(numbers_in(countdown._any_tree(rng, [1, 2, 3, 4])[1]))] += 1
-    assert all(within(cuts[size], draws, 1 / 3) for size in (1, 2, 3)), cuts
-    tree = countdown._left_deep(rng, [1, 2, 3, 4])
-    assert [tree[2], tree[1][2], tree[1][1][2], tree[1][1][1]] == [4, 3, 2, 1]
-
-
-def test_numbers_are_uniform():
-    rng, draws = random.Random("numbers"), 10_000
-    drawn = Counter(n for _ in range(draws) for n in countdown._numbers(rng, 4))
-    assert set(drawn) == set(range(1, 13))
-    assert all(within(count, 4 * draws, 1 / 12) for count in drawn.values())
-
-
 def test_a_shifted_task_has_more_numbers_and_the_same_answers():
     settings = {"split": "test", "size": 30, "seed": 0, "template": "bare"}
     prompts = countdown.natural(**settings, numbers=5)
@@ -361,3 +272,14 @@ def test_a_shifted_task_has_more_numbers_and_the_same_answers():
     assert countdown.natural(**settings) == countdown.natural(**settings, numbers=4)
     with refuses("numbers", 3):
         countdown.natural(**settings, numbers=3)
+
+
+def test_the_same_seed_gives_the_same_bytes():
+    # stored runs rest on them
+    made = [
+        countdown.demonstrations(count=50, seed=0),
+        call(countdown.natural, split="dev", size=50),
+        call(countdown.rare, split="test", size=20),
+    ]
+    digests = [hashlib.sha256(repr(one).encode()).hexdigest()[:12] for one in made]
+    assert digests == ["2e0d6248f575", "5c30e920aae2", "2b4bcd5ea9b3"]

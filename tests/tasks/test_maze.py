@@ -1,7 +1,6 @@
 """Mazes: trees and loops, targets, splits, bytes and tokens."""
 
 import hashlib
-import random
 
 import pytest
 from refuses import refuses
@@ -125,14 +124,6 @@ def test_mazes_without_short_paths():
     long = drawn("dev", 10, **given, least=16)
     assert min(len(p.reference.split(" ")[1]) for p in long) == 16
     assert {"U", "L"} & set("".join(p.reference.split(" ")[1] for p in long))
-
-
-def test_a_walk_goes_back_where_it_is_stuck():
-    grid = "#######/#S....#/#.#.#.#/#.#.#.#/#.###.#/#....G#/#######"
-    paths = {maze.wander(grid, random.Random(seed)) for seed in range(50)}
-    assert paths == {"RRRRDDDD", "DDDDRRRR"}
-    with pytest.raises(ValueError, match="no path leads"):
-        maze.shortest("#####/#S#G#/#####")
 
 
 def test_a_token_is_a_cell_and_the_vocabulary_is_the_public_one():

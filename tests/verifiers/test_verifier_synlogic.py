@@ -194,12 +194,6 @@ def test_no_number_starts_with_zero():
     assert "leading zero" in synlogic.verify("The answer is 01 + 2 = 03", node).reason
 
 
-def test_a_field_without_mines():
-    node = synlogic.reference({"data_source": "minesweeper", "metadata": {"current_mines": []}})
-    assert synlogic.verify(synlogic.example(node), node).outcome == "correct"
-    assert synlogic.verify("none", node).outcome == "unparsed"
-
-
 def test_hub_rows_give_the_same_reference():
     answer, metadata, *_ = PUZZLES["survo"]
     game = {"question": "Fill", "answer": answer, "metadata": metadata, "difficulty": 3}
@@ -218,11 +212,8 @@ def test_hub_rows_give_the_same_reference():
     ("row", "words"),
     [
         ({"id": "r1", "data_source": "chess"}, ["r1", "chess", "sudoku"]),
-        ({"id": "r1"}, ["r1", "data_source", "known tasks"]),
         ({"id": "r1", "data_source": "web_of_lies", "answer": ""}, ["r1", "answer", "drop"]),
-        ({"id": "r1", "data_source": "web_of_lies", "answer": None}, ["r1", "answer", "drop"]),
         ({"id": "r1", "data_source": "sudoku", "metadata": {}}, ["r1", "original_sudoku"]),
-        ({"id": "r1", "data_source": "sudoku", "metadata": "[1]"}, ["r1", "metadata", "object"]),
         ({"id": "r1", "data_source": "sudoku", "metadata": "{oops"}, ["r1", "metadata", "object"]),
     ],
 )
@@ -237,8 +228,6 @@ def test_bad_rows_are_named(row, words):
     "node",
     [
         "",
-        "4",
-        "[]",
         '{"task": "chess", "answer": 1, "metadata": {}}',
         '{"task": "sudoku", "answer": 1, "metadata": {}}',
         '{"task": "boolean_expressions", "answer": "", "metadata": {}}',
