@@ -12,6 +12,7 @@ from common.datasets import hub as hub_module
 from common.datasets import rows as dataset_rows
 from common.datasets import templates
 from common.datasets.benchmark import Benchmark
+from common.experiment import load
 from common.results.files import read_jsonl
 
 SHARED = ROOT.parent / "shared" / "data"
