@@ -36,6 +36,7 @@ from common.backends.verl import (
     tuning,
 )
 from common.backends.verl.checkpoints import LATEST, checkpointed
+from common.backends.verl.explain import explain as explain  # part of every backend
 from common.backends.verl.stand_in import stand_in
 from common.errors import Fault, UserError, require
 from common.experiment import Experiment
