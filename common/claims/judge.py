@@ -93,7 +93,7 @@ from common.claims.sizes import level, side
 from common.errors import UserError
 from common.metrics.bootstrap import benjamini_hochberg, holm
 
-__all__ = ["GAPS", "SCOPES", "judge", "load", "verdicts"]
+__all__ = ["GAPS", "SCOPES", "judge", "load"]
 NOT_RUN, NOT_CLAIMED = "not run", "not claimed here"
 NOT_ENGAGED = "mechanism not engaged"
 WITHOUT = (NOT_RUN, NOT_CLAIMED)  # verdicts that rest on no number
@@ -113,25 +113,11 @@ class Measured:
     null: float | None  # the gaps are tested against it; None: the interval must lie inside bounds
 
 
-def verdicts(
-    claims: list[dict],
-    rows: dict[str, pd.DataFrame],
-    counts: dict[str, pd.DataFrame] | None = None,
-    averages: dict[str, list[str]] | None = None,
-) -> pd.DataFrame:
-    """Return the verdicts of `judge`. Raises UserError if it leaves out a claim."""
-    verdicts, _, left_out = judge(claims, rows, counts, averages)
-    if left_out:
-        raise UserError("\n".join(left_out))
-    return verdicts
-
-
 def judge(
     claims: list[dict],
     rows: dict[str, pd.DataFrame],
     counts: dict[str, pd.DataFrame] | None = None,
     averages: dict[str, list[str]] | None = None,
-    brief: bool = False,
 ) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
     """Return (verdicts, comparisons, messages): the verdict on each claim in each scope, the
     comparisons behind the verdicts, and a message for each claim that is left out of both because
@@ -139,9 +125,9 @@ def judge(
 
     rows: scope -> tidy rows (results/columns.py; published tables lack the last columns); counts:
     scope -> table, model, method, benchmark, seed, step, problem_id, n, c; averages: a printed mean
-    -> its benchmarks, used for cluster rows; brief: as in `gaps.row`. Columns of the verdicts:
-    claim, source, a verdict for each scope, id, family, and for each scope the numbers behind the
-    verdict and the runs it rests on. Columns of the comparisons: GAPS.
+    -> its benchmarks, used for cluster rows. Columns of the verdicts: claim, source, a verdict for
+    each scope, id, family, and for each scope the numbers behind the verdict and the runs it rests
+    on. Columns of the comparisons: GAPS.
     """
     frames = {scope: tidy(frame) for scope, frame in rows.items()}
     measured: dict[str, dict] = {}
@@ -167,7 +153,7 @@ def judge(
     decided, table = {}, []
     for scope, found in measured.items():
         fine = {name: one for name, one in found.items() if name in families}
-        decided[scope], gaps = _decide(scope, fine, families, brief)
+        decided[scope], gaps = _decide(scope, fine, families)
         table += gaps
     verdicts = []
     for claim in claims:
@@ -255,7 +241,6 @@ def _decide(
     scope: str,
     measured: dict[str, Measured | tuple[str, str]],
     families: dict[str, str],
-    brief: bool,
 ) -> tuple[dict, list[dict]]:
     """Return (claim -> verdict, numbers and runs; a row for each comparison) of one scope."""
     known = {name: x for name, x in measured.items() if isinstance(x, Measured)}
@@ -269,7 +254,7 @@ def _decide(
         ps = corrected[name]
         adjusted = ps["p_holm" if families[name] == PRIMARY else "p_bh"]
         runs = dict.fromkeys(str(one) for part in x.values for one in part.run_ids)
-        shown = [row(gap, x.null, brief) for gap in x.gaps]
+        shown = [row(gap, x.null) for gap in x.gaps]
         sides = _sides(x)
         said = _numbers(x, sides)
         if not np.isnan(adjusted):

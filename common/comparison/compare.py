@@ -23,6 +23,7 @@ from common.claims.file import read
 from common.claims.select import COUNTED
 from common.comparison import cells, figures
 from common.comparison.against_base import against_base
+from common.comparison.cells import with_sampling
 from common.comparison.gains import COLUMNS, gains
 from common.comparison.gather import (
     CLUSTER,
@@ -37,7 +38,6 @@ from common.comparison.gather import (
 from common.comparison.matched import at_matched_accuracy
 from common.comparison.published import own_names, published_checked
 from common.comparison.replication import replication
-from common.comparison.single import with_sampling
 from common.comparison.spec import Columns, SameRun, Spec, spec_of
 from common.config.files import ROOT, known_paper
 from common.config.words import options

@@ -17,8 +17,13 @@ import pandas as pd
 from common.claims.gaps import MIN_SEEDS, SUBSAMPLES
 from common.claims.select import COUNTED, Counts, indexed
 from common.claims.single import KNOWN
-from common.comparison.cells import by_cell, not_reproducible, rounding
-from common.comparison.single import other_problems, run_variance
+from common.comparison.cells import (
+    by_cell,
+    not_reproducible,
+    other_problems,
+    rounding,
+    run_variance,
+)
 from common.comparison.spec import Spec
 from common.metrics.paired import Interval, over_problems, subsampling_test
 from common.metrics.passk import pass_at_k

@@ -2,12 +2,12 @@
 
 import pandas as pd
 import pytest
-from claim_rows import order, rows, verdict
+from claim_rows import order, rows, verdict, verdicts
 from rich.console import Console
 from tiny import ROOT
 
 from common.claims.file import parse
-from common.claims.judge import load, verdicts
+from common.claims.judge import load
 from common.claims.text import to_markdown, to_terminal
 from common.errors import UserError
 

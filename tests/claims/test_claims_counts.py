@@ -3,10 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
-from claim_rows import order, verdict
+from claim_rows import order, verdict, verdicts
 from refuses import refuses
 
-from common.claims.judge import verdicts
 from common.claims.select import indexed, select, tidy
 from common.metrics.passk import pass_at_k
 

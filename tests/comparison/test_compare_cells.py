@@ -11,7 +11,7 @@ from refuses import refuses, refuses_file
 from common.claims.gaps import GAPS
 from common.comparison import cells, cluster_figures, compare, published
 from common.comparison import text as compare_text
-from common.comparison.single import with_sampling
+from common.comparison.cells import with_sampling
 from common.comparison.spec import SameRun, Spec, spec_of
 from common.metrics.noise import SEED_SD
 from common.results.files import write

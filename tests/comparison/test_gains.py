@@ -7,9 +7,8 @@ import pandas as pd
 import pytest
 
 from common.comparison import text
-from common.comparison.cells import as_printed
+from common.comparison.cells import as_printed, with_sampling
 from common.comparison.gains import COLUMNS, gains, verdict
-from common.comparison.single import with_sampling
 from common.comparison.spec import Spec, spec_of
 from common.metrics.noise import SEED_SD, sampling_sd
 from common.metrics.paired import Interval, over_problems, subsampling_test

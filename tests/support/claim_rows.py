@@ -2,7 +2,16 @@
 
 import pandas as pd
 
-from common.claims.judge import verdicts
+from common.claims.judge import judge
+from common.errors import UserError
+
+
+def verdicts(claims, rows, counts=None):
+    """The verdicts of `judge`; a UserError if it leaves out a claim."""
+    decided, _, left_out = judge(claims, rows, counts)
+    if left_out:
+        raise UserError("\n".join(left_out))
+    return decided
 
 
 def rows(values, benchmark="b", step=None, model="m"):

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from claim_rows import verdicts
 from tiny import ROOT
 
 from common.claims import judge
@@ -126,7 +127,7 @@ def test_what_the_second_version_claims_is_as_its_tables_say():
     stated = judge.load(ROOT / "papers" / "f_grpo" / "claims.yaml")
     mine = [one for one in stated if one["id"].startswith("v2_") and one.get("family") != "added"]
     assert len(mine) == 20
-    decided = judge.verdicts(mine, {"published": published(PUBLISHED)}).set_index("id")
+    decided = verdicts(mine, {"published": published(PUBLISHED)}).set_index("id")
     assert decided["published"].to_dict() == {claim["id"]: "holds" for claim in mine}
     for claim in stated:
         second = claim["id"].startswith("v2_")
