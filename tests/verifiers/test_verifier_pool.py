@@ -2,6 +2,7 @@
 that nothing is left running."""
 
 import asyncio
+import io
 import json
 import os
 import signal
@@ -13,10 +14,12 @@ from pathlib import Path
 
 import psutil
 import pytest
+from refuses import refuses, refuses_file
 from tiny import ROOT
 
 from common.errors import UserError
 from common.types import Verdict
+from common.verifiers import command
 from common.verifiers.guard import guarded
 from common.verifiers.pool import Pool
 from common.verifiers.worker import judge
@@ -334,17 +337,20 @@ def test_the_filter_answers_every_row_in_order(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("words", "key", "value"),
     [
-        (["tolerance=1"], "unknown argument of common.verifiers.countdown.verify"),
-        (["workers"], "options are given as key=value"),
-        (["workers=0"], "verification.workers=0"),
-        (["workers=two"], "verification.workers=two"),
-        (["problems=absent.jsonl"], "absent.jsonl does not exist"),
+        (["tolerance=1"], "verifier.tolerance", 1),
+        (["workers=0"], "verification.workers", 0),
+        (["workers=two"], "verification.workers", "two"),
     ],
 )
-def test_the_filter_refuses_bad_options(arguments, message):
-    done = filtered([{"id": 1}], *arguments)
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
+def test_the_filter_refuses_bad_options(words, key, value, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO('{"id": 1}\n'))
+    with refuses(key, value):
+        command.main(["verifier=countdown", *words])
+
+
+def test_the_filter_refuses_a_file_that_is_not_there(monkeypatch, tmp_path):
+    monkeypatch.setattr("sys.stdin", io.StringIO('{"id": 1}\n'))
+    with refuses_file(tmp_path / "absent.jsonl"):
+        command.main(["verifier=countdown", f"problems={tmp_path / 'absent.jsonl'}"])
