@@ -48,7 +48,7 @@ def test_a_cluster_row_of_each_paper_is_explained_without_its_data(paper, offlin
 def test_explain_refuses_what_the_run_would(offline):
     x = load(["experiment=cluster/qwen7b_f_grpo"], "f_grpo")
     other = replace(x, method=load(["method=kl_cov"], "f_grpo").method)
-    with refuses("method.loss._target_"):
+    with refuses("optim.mini_batches"):  # KL-Cov
         module_of("verl").explain(other, nodes=1, gpus=8, gpu_gb=80)
     with refuses("sampling.prompts", 256):
         module_of("verl").explain(x, nodes=1, gpus=7, gpu_gb=80)

@@ -67,9 +67,7 @@ def cases(folder: Path, model: Path, batch) -> tuple[dict, dict]:
     """name -> (loss function, the mini-batch for it), and name -> Experiment; what is refused is
     written."""
     found, experiments, refused = {}, {}, {}
-    gone = {"a3po", "dph_f", "dph_js", "ucpo", "unlikeliness", "simko"}
-    known = [name for name in files.names() if name not in gone]
-    plain = {name: [f"method={name}", *SMALL.get(name, [])] for name in known}
+    plain = {name: [f"method={name}", *SMALL.get(name, [])] for name in files.names()}
     for name, words in (plain | MORE).items():
         try:
             experiments[name] = experiment("device=cpu", *words)
