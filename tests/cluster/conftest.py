@@ -61,6 +61,7 @@ if find_spec("verl") and DEVICE == "cpu":
 
     support = str(Path(__file__).parents[1] / "support")
     os.environ.update(
+        verl_cpu.ENVIRONMENT,
         RLVR_STAND_IN="verl_cpu",
         VERL_USE_EXTERNAL_MODULES=",".join([*verl_cpu.MODULES, "common.backends.verl.plugin"]),
         PYTHONPATH=os.pathsep.join(filter(None, [support, os.environ.get("PYTHONPATH")])),

@@ -29,13 +29,14 @@ from engines import (
 from torch.testing._internal.distributed import fake_pg  # noqa: F401 (registers "fake")
 from verl.utils import tensordict_utils as tu
 
-from common.backends.verl import config, layout
+from common.backends.verl import layout
 
 STATES = ("gpu", "between", "cpu")
 FSDP = layout.OFFLOAD
+FP32 = {"param_dtype": "fp32", "reduce_dtype": "fp32", "buffer_dtype": "fp32"}
 PRECISIONS = {
     "as configured": {},
-    "float32": {f"{FSDP}.mixed_precision": config.FP32, f"{FSDP}.dtype": "float32"},
+    "float32": {f"{FSDP}.mixed_precision": FP32, f"{FSDP}.dtype": "float32"},
 }
 STEPS = 3
 

@@ -1,6 +1,6 @@
 """verl and vLLM on a machine without a GPU, as a stand-in (common/backends/verl/stand_in.py): what
-a run of backend=verl needs on a CPU, nothing for speed. Importing it sets the environment of a
-launch, whose processes of verl import MODULES.
+a run of backend=verl needs on a CPU, nothing for speed. Every process of a launch has ENVIRONMENT,
+and those of verl import MODULES.
 
 Each launch has one pretended GPU, or RANKS (environment), each with a process of training and a
 vLLM. Everything is in float32, so that the numbers can be compared with the local backend's.
@@ -33,11 +33,11 @@ FP32 = {"param_dtype": "fp32", "reduce_dtype": "fp32", "buffer_dtype": "fp32"}
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 BUCKET = f"{ROLLOUT}.checkpoint_engine.update_weights_bucket_megabytes"
 
-os.environ.update(ENVIRONMENT)
-
 
 def place(x: Experiment, folder: Path) -> Place:
-    """Return the Place of pretended GPUs on this machine or in this SLURM allocation."""
+    """Return the Place of pretended GPUs on this machine or in this SLURM allocation, and set the
+    environment of its launches."""
+    os.environ.update(ENVIRONMENT)
     os.environ.pop("CUDA_VISIBLE_DEVICES", None)  # Ray sets it for GPUs that do not exist
     joins, cpus = "RAY_ADDRESS" in os.environ, os.environ.get("SLURM_CPUS_ON_NODE")
     return Place(
