@@ -90,33 +90,41 @@ class Task:
             else:
                 with ray_cluster.head(ray, self.nodes, self.gpus):
                     done = self._run(x, stop)
-        except Stopped as stopped:
-            stop.settle()
-            attempt.end(f"stopped: {stopped}")
-            print(f"stopped: {stopped}", file=sys.stderr, flush=True)
-            if this and self._may_return(stop, this):
-                self._refuse_if_stuck()
-                requeue(this)
-            raise SystemExit(1) from stopped  # not an error: submitit must write no error result
         except BaseException as error:
             stop.settle()
-            how = "failed" if stop.reason is None else f"stopped: {stop.reason}"
-            lost = (ray / "lost").exists()  # SLURM may not notice it, but gives another node
-            repaired = stop.reason is None and not lost and self._again(error)
-            attempt.end(f"{how}: {str(error)[:300]}", again=repaired)
-            if repaired and not this:
-                traceback.print_exc()
-                raise SystemExit(AGAIN) from error  # slurm/local_gpus.py starts it again
-            back = repaired or lost or (this and self._may_return(stop, this))
-            if this and isinstance(error, Exception) and back:
-                if lost:
-                    self._refuse_if_stuck()
-                requeue(this)  # also if a child died of the signal before the loop could stop
+            self._ended(error, stop, attempt, lost=(ray / "lost").exists(), this=this)
             raise
         finally:
             stop.close()
         attempt.end("done")
         return done
+
+    def _ended(
+        self, error: BaseException, stop: Stop, attempt: Attempt, *, lost: bool, this: str
+    ) -> None:
+        """Record how this attempt ended. Put the job back into the queue if it was stopped and may
+        return, if its Ray has `lost` a node (which SLURM may not notice, but it gives another), or
+        if a fault came after it had saved (retry.py). Raises SystemExit where the end is no error,
+        or where slurm/local_gpus.py must start the task again."""
+        stopped = isinstance(error, Stopped)
+        reason = str(error) if stopped else stop.reason
+        again = reason is None and not lost and self._again(error)
+        how = "failed" if reason is None else f"stopped: {reason}"
+        attempt.end(how if stopped else f"{how}: {str(error)[:300]}", again=again)
+        if stopped:
+            print(how, file=sys.stderr, flush=True)
+        if again and not this:
+            traceback.print_exc()
+            raise SystemExit(AGAIN) from error
+        # an Exception too: a child may have died of the signal before the loop could stop
+        if this and (stopped or isinstance(error, Exception)):
+            lost = lost and not stopped
+            if again or lost or self._may_return(stop, this):
+                if stopped or lost:
+                    self._refuse_if_stuck()
+                requeue(this)
+        if stopped:
+            raise SystemExit(1) from error  # submitit must write no error result
 
     def checkpoint(self) -> DelayedSubmission:
         """Return what submitit's own handler requeues if a signal comes before our handlers are

@@ -1,6 +1,7 @@
 """The status of everything that was submitted: one cell per job, and no job is left out."""
 
 import csv
+import io
 import json
 import time
 from contextlib import suppress
@@ -88,12 +89,11 @@ def record_comparison(root: Path, paper: str) -> list[Cell]:
         every = cells(root, paper, asked=False)
     lost = [c for c in every if c.kind != "compare" and c.state != "done"]
     place = records.folder(root, paper)
-    lines = [
-        ["key", "kind", "state", "detail"],
-        *([c.key, c.kind, c.state, c.detail] for c in lost),
-    ]
-    text = "".join(",".join(_quoted(field) for field in line) + "\n" for line in lines)
-    write(place / MISSING, text)
+    text = io.StringIO()
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerow(["key", "kind", "state", "detail"])
+    lines.writerows([c.key, c.kind, c.state, c.detail] for c in lost)
+    write(place / MISSING, text.getvalue())
     write(place / "compared", "\n".join(_finished(root, paper)) + "\n")
     return lost
 
@@ -360,7 +360,3 @@ def _finished(root: Path, paper: str) -> list[str]:
 def _compared(root: Path, paper: str) -> list[str]:
     file = records.folder(root, paper) / "compared"
     return file.read_text().split("\n")[:-1] if file.exists() else []
-
-
-def _quoted(field: str) -> str:
-    return '"' + field.replace('"', '""') + '"' if set(field) & set(',"\n') else field

@@ -56,52 +56,39 @@ def test_sizes_agree_with_the_models_themselves(one):
     assert model_size(copied, a).vocab == a.pretrain_vocab
 
 
-def refused(x, profile) -> str:
-    with pytest.raises(UserError) as caught:
-        cost.estimate(x, profile, assumptions())
-    return str(caught.value)
-
-
 def test_the_impossible_is_refused_with_the_key_to_change(big, one):
-    profile = load_profile("h100-2x8")
+    profile, a = load_profile("h100-2x8"), assumptions()
+
+    def refused(x, where, key: str, value: object = None, given=a) -> None:
+        with refuses(key, value):
+            cost.estimate(x, where, given)
+
     odd = replace(
         big, sampling=replace(big.sampling, prompts=255), optim=replace(big.optim, mini_batches=1)
     )
-    said = refused(odd, replace(profile, gpus_per_node=7))
-    assert "sampling.prompts=255: 2040 responses a mini-batch do not divide over 14 GPUs" in said
+    refused(odd, replace(profile, gpus_per_node=7), "sampling.prompts", 255)
     short = replace(big.model, path="Qwen/Qwen2.5-Math-7B")
     long = replace(big, model=short, sampling=replace(big.sampling, max_tokens=3500))
-    cost.estimate(long, profile, assumptions())  # long prompts get shorter responses
-    filled = replace(assumptions(), prompt_tokens={"default": Prompts(100, 4096)})
-    with refuses("prompt_tokens", "4096"):
-        cost.estimate(long, profile, filled)
+    cost.estimate(long, profile, a)  # long prompts get shorter responses
+    filled = replace(a, prompt_tokens={"default": Prompts(100, 4096)})
+    refused(long, profile, "prompt_tokens", 4096, filled)
     # what one GPU cannot hold is kept in main memory, where that is large enough
-    assert "memory_gb=64: weights, gradients and moments of Qwen/Qwen2.5-7B do not" in refused(
-        big, load_profile("debug")
-    )
-    small = refused(big, load_profile("local-1x24"))
-    assert "model.path=Qwen/Qwen2.5-7B: does not fit: about" in small
-    assert "1 GPUs of 24 GB in training, and 15 of vLLM's weights in its share of 14" in small
+    refused(big, load_profile("debug"), "memory_gb", 64)
+    refused(big, load_profile("local-1x24"), "model.path", "Qwen/Qwen2.5-7B")
     packed = replace(big, optim=replace(big.optim, micro_batch=512))
-    cost.estimate(packed, profile, assumptions())  # verl packs by tokens
+    cost.estimate(packed, profile, a)  # verl packs by tokens
     full = replace(one, optim=replace(one.optim, micro_batch=2_000_000))
-    assert "optim.micro_batch=2000000: about" in refused(full, load_profile("local"))
-    assert "backend=local is one process" in refused(one, profile)
-    assert "cpus_per_node=26: verl reserves 27" in refused(big, replace(profile, cpus_per_node=26))
-    cost.estimate(big, replace(profile, cpus_per_node=27), assumptions())
-    assert "accelerator=b9000" in refused(big, replace(profile, accelerator="b9000"))
+    refused(full, load_profile("local"), "optim.micro_batch", 2_000_000)
+    refused(one, profile, "nodes", 2)
+    refused(big, replace(profile, cpus_per_node=26), "cpus_per_node", 26)
+    cost.estimate(big, replace(profile, cpus_per_node=27), a)
+    refused(big, replace(profile, accelerator="b9000"), "accelerator", "b9000")
     unknown = replace(big, model=replace(big.model, path="nobody/nothing"))
-    assert "model.path=nobody/nothing: its size is not known here" in refused(unknown, profile)
-
-
-def test_what_no_attempt_or_no_node_can_hold_is_refused(big):
-    profile, a = load_profile("h100-2x8"), assumptions()
-    said = refused(replace(big, checkpoint_every=100), replace(profile, time_min=20))
-    assert "checkpoint_every=100: so many steps and an evaluation take" in said
-    assert "minutes at least, and an attempt on profile h100-2x8 ends after 20" in said
-    said = refused(replace(big, eval=replace(big.eval, n=200_000)), replace(profile, memory_gb=100))
-    assert "eval.n=200000: an evaluation or a rollout takes about" in said
-    assert "profile h100-2x8 has 200 GB for everything" in said
+    refused(unknown, profile, "model.path", "nobody/nothing")
+    seldom = replace(big, checkpoint_every=100)  # no attempt reaches a checkpoint
+    refused(seldom, replace(profile, time_min=20), "checkpoint_every", 100)
+    much = replace(big, eval=replace(big.eval, n=200_000))  # more than main memory holds
+    refused(much, replace(profile, memory_gb=100), "eval.n", 200_000)
     (e,) = evaluations_of([big], Sweep("t", [], [], [], benchmarks=MATH, n=4096))
     slow = replace(e, batch=40_960_000)
     with refuses("batch", "40960000"):
