@@ -24,7 +24,7 @@ from common.experiment import Experiment
 from common.sweeps.gates import Gate, judge
 from common.sweeps.measures import Measure
 from common.sweeps.plan import Command
-from slurm import node, on_node, ray_cluster, status
+from slurm import environment, node, ray_cluster, status
 from slurm.attempts import Attempt, attempts, job_id, restart, run_folder, saved
 from slurm.plan import SAMPLED
 from slurm.retry import again
@@ -56,7 +56,7 @@ class Task:
 
     def __call__(self) -> str:
         """Run the job. Raises what the run raises, so that SLURM reports the job as failed."""
-        with on_node.prepared():
+        with environment.prepared():
             return self._attempt()
 
     def _attempt(self) -> str:

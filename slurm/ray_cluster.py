@@ -28,6 +28,7 @@ from common.backends.verl.sockets import MARK, READABLE
 from common.errors import Fault, UserError
 from common.results.files import write
 from common.watch import Watch, parts
+from slurm.environment import ray_token
 
 WAIT_S = 600  # seconds to wait for the head's address, and for all nodes to join
 STATUS_S = 60  # seconds for one answer of `ray status`, which never gives up on a dead head
@@ -54,7 +55,7 @@ def head(folder: Path, nodes: int, gpus: int):
     token = folder / "token"
     token.touch(mode=0o600)
     token.write_text(secrets.token_hex(32))
-    os.environ |= _authentication(folder)
+    os.environ |= ray_token(folder)
     where, scratch = f"{address}:{port}", tempfile.mkdtemp(prefix="ray-")
     here = [f"--node-ip-address={address}", f"--port={port}", f"--temp-dir={scratch}"]
     process, ended, how = None, threading.Event(), FAILED
@@ -77,7 +78,7 @@ def head(folder: Path, nodes: int, gpus: int):
         how = ""
     finally:
         ended.set()
-        for name in ("RAY_ADDRESS", LOST, *_authentication(folder)):
+        for name in ("RAY_ADDRESS", LOST, *ray_token(folder)):
             os.environ.pop(name, None)
         write(folder / "done", how)
         if process is not None:
@@ -136,18 +137,11 @@ def _below(pid: int) -> list[psutil.Process]:
     return []
 
 
-def _authentication(folder: Path) -> dict[str, str]:
-    """Return the environment variables of a token for this job alone. Without a token, whoever
-    reaches the head's port may run programs, and other users' jobs share the network. Ray itself
-    would share one token through the home folder."""
-    return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(folder / "token")}
-
-
 def work(folder: Path, gpus: int) -> str:
     """Join the head's cluster and stay until it is done. Raises Fault where Ray ends early."""
     _wait((folder / "address").exists, None, f"the head's address in {folder}")
     address, scratch = (folder / "address").read_text().split(" ", 1)
-    os.environ |= _authentication(folder)
+    os.environ |= ray_token(folder)
     try:
         for _ in range(TRIES):
             process = _start(

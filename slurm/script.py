@@ -12,6 +12,7 @@ from submitit import SlurmExecutor, helpers
 from common.sweeps.profiles import Profile
 from slurm import plan
 from slurm.ask import ask
+from slurm.environment import shell
 
 RESTARTS = 1000  # more than submitit's count of time limits reaches: slurm.job stops what is stuck
 
@@ -58,7 +59,7 @@ def slurm_executor(
         array_parallelism=asked.parallel,
         dependency=needs,
         wckey=None,  # submitit sets a wckey, which clusters that check wckeys refuse
-        setup=environment(path, profile),
+        setup=shell(path, profile),
         # from SLURM 22.05 on srun does not inherit --cpus-per-task from sbatch
         srun_args=[
             f"--cpus-per-task={asked.cpus_per_node}",
@@ -69,16 +70,6 @@ def slurm_executor(
         **gpus,
     )
     return executor
-
-
-def environment(path: Path, profile: Profile) -> list[str]:
-    """Return the shell lines that run before Python. A job does not inherit sys.path. It imports
-    the code snapshot, and nothing from the folder that it was submitted in (safe path)."""
-    code = shlex.quote(str(path / "code"))
-    return [
-        f"export PYTHONPATH={code}${{PYTHONPATH:+:$PYTHONPATH}} PYTHONSAFEPATH=1",
-        *profile.setup,
-    ]
 
 
 def dependency(job: plan.Job, ids: dict[str, str]) -> str | None:

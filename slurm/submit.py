@@ -23,11 +23,12 @@ from common.sweeps.plan import Command
 from common.sweeps.profiles import Profile
 from slurm import cost, plan, queue, records, status
 from slurm.ask import ask
+from slurm.environment import shell
 from slurm.job import Task
 from slurm.local_gpus import LocalGpus
 from slurm.prefetch import count
 from slurm.preflight import check, preflight, refused
-from slurm.script import dependency, environment, outside_jobs, slurm_executor
+from slurm.script import dependency, outside_jobs, slurm_executor
 from slurm.submitit_inside import REFUSED
 
 
@@ -117,7 +118,7 @@ def local_executor(path: Path, profile: Profile) -> LocalExecutor:
     executor = LocalExecutor(path / "logs")
     executor.update_parameters(
         timeout_min=profile.time_min,
-        setup=environment(path, profile),
+        setup=shell(path, profile),
         signal_delay_s=30,
         gpus_per_node=profile.gpus_per_node,  # without it submitit hides all GPUs
     )

@@ -1,17 +1,31 @@
-"""What a job sets up for its processes on each of its nodes: compiler caches and resource
-limits."""
+"""The environment of a job: the shell lines that run before Python (`shell`), what the job then
+sets up for its processes on each of its nodes (`prepared`), and its Ray's token (`ray_token`)."""
 
 import os
 import resource
+import shlex
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+
+from common.sweeps.profiles import Profile
 
 # Folders for compiled kernels. In a home folder that all nodes share, dozens of processes would
 # write one cache at once: a file handle goes stale, a process dies, and the others wait for it.
 CACHES = ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")
 LIMITS = (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC)  # open files; processes and threads
+
+
+def shell(path: Path, profile: Profile) -> list[str]:
+    """Return the shell lines that run before Python. A job does not inherit sys.path. It imports
+    the code snapshot, and nothing from the folder that it was submitted in (safe path)."""
+    code = shlex.quote(str(path / "code"))
+    return [
+        f"export PYTHONPATH={code}${{PYTHONPATH:+:$PYTHONPATH}} PYTHONSAFEPATH=1",
+        *profile.setup,
+    ]
 
 
 @contextmanager
@@ -30,3 +44,10 @@ def prepared() -> Iterator[None]:
         for name in ours:
             os.environ.pop(name, None)
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def ray_token(folder: Path) -> dict[str, str]:
+    """Return the environment variables of a token for this job alone. Without a token, whoever
+    reaches the head's port may run programs, and other users' jobs share the network. Ray itself
+    would share one token through the home folder."""
+    return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(folder / "token")}
