@@ -5,7 +5,6 @@ import hashlib
 import pytest
 from refuses import refuses
 
-from common.errors import UserError
 from common.experiment import load
 from common.models import pretrain
 from common.tasks import maze
@@ -152,20 +151,20 @@ def test_the_model_has_the_public_configurations_parameters():
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("key", "given"),
     [
-        ({"split": "validation"}, "split=validation: one of"),
-        ({"side": 16}, "side=16: must be odd"),
-        ({"side": 3}, "side=3: must be odd and at least 5"),
-        ({"side": 5, "loops": 2}, "loops=2: must be 0..1"),
-        ({"loops": -1}, "loops=-1: must be 0..49"),
-        ({"generator": "prim"}, "generator=prim: one of depth_first, kruskal"),
-        ({"ends": "sides"}, "ends=sides: one of random, corners"),
-        ({"side": 5, "split": "test", "size": 100}, "test has hardly more than"),
+        ("split", {"split": "validation"}),
+        ("side", {"side": 16}),
+        ("side", {"side": 3}),
+        ("loops", {"side": 5, "loops": 2}),
+        ("loops", {"loops": -1}),
+        ("generator", {"generator": "prim"}),
+        ("ends", {"ends": "sides"}),
+        ("size", {"side": 5, "split": "test", "size": 100}),
     ],
 )
-def test_bad_values_are_refused(given, said):
-    with pytest.raises(UserError, match=said):
+def test_bad_values_are_refused(key, given):
+    with refuses(key, given[key]):
         drawn(**given)
 
 
