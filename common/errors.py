@@ -30,14 +30,6 @@ def one_of(key: str, value: str, known: Iterable[str], other: str = "") -> None:
         raise UserError(f"{key}={value}: {remedy}")
 
 
-def some_of(key: str, value: str, known: Iterable[str]) -> list[str]:
-    """Return the names in `value`, A,B. Raises UserError for one that is not in `known`."""
-    given, known = [name for name in value.split(",") if name], list(dict.fromkeys(known))
-    unknown = ",".join(name for name in given if name not in known)
-    require(not unknown, key, unknown, f"use one or several of {', '.join(known)}")
-    return given
-
-
 def unknown(key: str, value: object, known: Iterable[str], prefix: str = "") -> UserError:
     """Return the error for a key that is not in `known`. It suggests the nearest one, or lists all.
 

@@ -10,7 +10,8 @@ from common.comparison.published import published, reruns_of
 from common.config.compose import compose
 from common.config.files import ROOT
 from common.config.strict import strict
-from common.errors import require, some_of
+from common.config.words import some_of
+from common.errors import require
 from common.evaluation.config import Evaluate
 from common.experiment import Experiment
 from common.sweeps.gates import Gated, gates

@@ -10,6 +10,14 @@ TAKES_A_WORD = ("--cfg", "-c", "--info", "-i", "--package", "-p", "--config-name
                 "--config-path", "-cp", "--config-dir", "-cd", "--experimental-rerun")  # fmt: skip
 
 
+def some_of(key: str, value: str, known: Iterable[str]) -> list[str]:
+    """Return the names in `value`, A,B. Raises UserError for one that is not in `known`."""
+    given, known = [name for name in value.split(",") if name], list(dict.fromkeys(known))
+    unknown = ",".join(name for name in given if name not in known)
+    require(not unknown, key, unknown, f"use one or several of {', '.join(known)}")
+    return given
+
+
 def pairs(words: Iterable[str]) -> dict[str, str]:
     """Return the words as a dict; if a key is given twice, its last value. Raises UserError for a
     word without "="."""

@@ -18,7 +18,8 @@ from common.config.files import ROOT
 from common.config.rows import rows
 from common.config.schema import Folder
 from common.config.strict import strict
-from common.errors import one_of, require, some_of
+from common.config.words import some_of
+from common.errors import one_of, require
 from common.evaluation import checkpoints
 from common.evaluation.config import Evaluate, Row
 from common.experiment import Experiment, load
