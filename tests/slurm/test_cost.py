@@ -337,7 +337,7 @@ def test_jobs_are_offline_where_all_that_they_need_is_in_the_cache(one, tmp_path
 
 
 def test_an_evaluation_whose_checker_is_missing_is_refused(big, monkeypatch):
-    """IFEval's: it ended one of F-GRPO's evaluations, after the training (the dress rehearsal)."""
+    """IFEval's: it ended one of F-GRPO's evaluations, after the training."""
     from slurm import preflight
 
     (e,) = evaluations_of([big], Sweep("t", [], [], [], benchmarks=MATH, n=8))
