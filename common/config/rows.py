@@ -7,13 +7,7 @@
 
 `like` names the row that this row changes or, with a slash, the family file that it changes (a file
 of the paper's configs/), or a list of these. A key that is a configuration group (method, model,
-...) chooses a file of that group. Every other key is a dotted key of the Experiment. Rows that
-differ in a value can be written as a grid:
-
-    grids:
-      - over: {N: [4, 8]}
-        rows:
-          maze_grpo_n{N}: {label: "GRPO (N={N})", like: /maze, sampling.group_size: "{N}"}
+...) chooses a file of that group. Every other key is a dotted key of the Experiment.
 
 `python -m papers.<paper> experiment=NAME` starts a row by its name, and `--multirun` sweeps names.
 """
@@ -21,7 +15,6 @@ differ in a value can be written as a grid:
 from __future__ import annotations
 
 import fnmatch
-import itertools
 from functools import cache
 from typing import Any
 
@@ -37,14 +30,10 @@ NONE = "none"  # a file of these groups without values (register_family)
 def rows(paper: str) -> dict[str, Row]:
     """Return every row of a paper by its name, in the file's order, with the values that it takes
     from the rows that it is like. Its `like` then lists only family files. Raises UserError for a
-    row that is unknown, stands twice or is like itself."""
+    row that is unknown or is like itself."""
     file = ROOT / "papers" / paper / "configs" / "reproduce.yaml"
     node = read(file) if file.is_file() else {}
     stated = dict(node.get("rows", {}))
-    for grid in node.get("grids", ()):
-        for row, value in _grid(grid):
-            require(row not in stated, f"{file}: grids", row, "this row stands twice")
-            stated[row] = value
     return {name: _resolved(name, stated, file=str(file)) for name in stated}
 
 
@@ -58,27 +47,6 @@ def tables(paper: str) -> dict[str, str]:
             for name in (n for one in sweep["rows"] for n in fnmatch.filter(rows(paper), one)):
                 found.setdefault(name, sweep["table"])
     return found
-
-
-def _grid(grid: dict):
-    """Yield (name, row) of a grid's rows for every combination of the axes' values; the last axis
-    changes fastest."""
-    axes = grid["over"]
-    for values in itertools.product(*axes.values()):
-        chosen = dict(zip(axes, values, strict=True))
-        for name, row in grid["rows"].items():
-            yield _filled(name, chosen), {key: _filled(x, chosen) for key, x in row.items()}
-
-
-def _filled(text: Any, chosen: dict[str, Any]) -> Any:
-    """Return `text` with the axes' values in their places; a value that stands alone keeps its
-    type."""
-    for axis, value in chosen.items():
-        if text == f"{{{axis}}}":
-            return value
-        if isinstance(text, str):
-            text = text.replace(f"{{{axis}}}", str(value))
-    return text
 
 
 def _unescaped(value: Any) -> Any:

@@ -121,7 +121,6 @@ class Reproduce:
     measures: dict[str, dict[str, str]] = field(default_factory=dict)
     gates: dict[str, Start] = field(default_factory=dict)  # by name, for all scales
     rows: dict[str, dict] = field(default_factory=dict)  # read by common/config/rows.py
-    grids: list[dict] = field(default_factory=list)  # read there too
 
     def __post_init__(self):
         named = {

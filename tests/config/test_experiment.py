@@ -183,35 +183,20 @@ def test_mistakes_in_a_row(own_configs, text, named):
     assert named in refused("experiment=mistake")
 
 
-def test_a_row_takes_what_it_is_like_and_a_grid_makes_rows_in_order(own_configs):
+def test_a_row_takes_what_it_is_like(own_configs):
     own_configs(
         "reproduce.yaml",
         """
 rows:
   one: {label: One, like: /cluster, method: dapo, optim.lr: 1.0e-3, sampling.group_size: 4}
   two: {label: Two, like: [one, /equalise_to/grpo], method: f_grpo, method.advantage.gamma: 2}
-grids:
-  - over: {N: [4, 8], lr: [1.0e-5, 2.0e-5]}
-    rows:
-      grid/n{N}_{lr}: {label: "N={N}", like: two, sampling.group_size: "{N}", optim.lr: "{lr}"}
 """,
     )
-    assert list(rows.rows("f_grpo")) == [
-        *("one", "two"),
-        *(f"grid/n{N}_{lr}" for N in (4, 8) for lr in (1e-5, 2e-5)),
-    ]
     x = load(["experiment=two"], "f_grpo")
     assert (x.name, x.label, x.backend) == ("two", "Two", "verl")  # /cluster's backend
     assert (x.method.name, x.method.advantage["gamma"]) == ("f_grpo", 2)
     assert (x.optim.lr, x.sampling.group_size) == (1e-3, 4)
     assert x.optim.equalise_to is not None
-    x = load(["experiment=grid/n8_1e-05"], "f_grpo")
-    assert (x.name, x.sampling.group_size, x.optim.lr) == ("n8_1e-05", 8, 1e-5)
-    own_configs(
-        "reproduce.yaml", "rows: {a: {label: a}}\ngrids: [{over: {x: [a]}, rows: {'{x}': {}}}]"
-    )
-    with refuses("grids", "a"):
-        load(["experiment=a"], "f_grpo")
 
 
 def test_an_unknown_argument_in_a_method_file(own_configs):
