@@ -115,15 +115,6 @@ def test_forms_on_reruns(predicate, values, expected):
     assert verdict(predicate, frame)[0] == expected
 
 
-def test_numbers_of_a_rerun():
-    text = verdict(order("A", "B"), rows({"A": HIGH, "B": LOW}))[1]
-    low, high = ttest_rel(HIGH, LOW).confidence_interval()
-    assert text.startswith(f"52 ± 0.35 vs 41 ± 0.35, diff 11 [{low:.3g}, {high:.3g}], 5 seeds, ")
-    p = ttest_rel(HIGH, LOW).pvalue
-    half = (high - low) / 2  # t_4(0.975) = 2.7764 and t_4(0.8) = 0.9410 standard errors
-    assert text.endswith(f"BH p {p:.2g}, detectable {half * (1 + 0.9410 / 2.7764):.2g}")
-
-
 def test_several_links_are_one_test_and_several_claims_are_corrected():
     # each link alone has t = 3.2 with 4 degrees of freedom, p = 0.033
     gap = 3.2 / np.sqrt(5) + np.array([-1, -1, 0, 1, 1]) / np.std([-1, -1, 0, 1, 1], ddof=1)
@@ -195,10 +186,6 @@ def test_last_step_unless_one_is_named():
     assert verdict(order("A", "B", where={"step": 0}), frame)[0] == "fails"
     growth = {"order": [{"method": "A", "step": 0}, {"method": "A"}], "relation": "<"}
     assert verdict(growth, frame) == ("holds", "1 < 4")
-
-
-def test_no_rows_at_all_is_not_run():
-    assert verdict(order("A", "B"), rows({}).reindex(columns=["table", "value"]))[0] == "not run"
 
 
 def test_missing_values_are_missing_not_zero():

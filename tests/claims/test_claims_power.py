@@ -9,7 +9,7 @@ from common.claims.gaps import combine, row
 from common.claims.judge import judge
 from common.claims.select import Found
 from common.metrics.bootstrap import clustered_bounds
-from common.metrics.paired import Interval, detectable_share, subsampling_test
+from common.metrics.paired import Interval, subsampling_test
 
 
 def methods(rng, *, seeds, problems, seed_sd, problem_sd, mean, n=16, effect=0.0):
@@ -88,17 +88,6 @@ def test_the_detectable_difference_is_detected_four_times_in_five():
     drawn = size / stderr + rng.normal(size=20_000)
     drawn /= np.sqrt(rng.chisquare(df, 20_000) / df)
     assert np.mean(abs(drawn) > student.ppf(0.975, df)) == pytest.approx(0.8, abs=0.03)
-
-
-def test_thirty_problems_answered_once():
-    # 2.80159 * sqrt(2 * 0.25 / 30)
-    assert detectable_share(0.5, 30) == pytest.approx(0.36168, abs=1e-4)
-    rng = np.random.default_rng(3)
-    share = detectable_share(0.4, 200)
-    a, b = rng.binomial(200, 0.4 + share / 2, 4000), rng.binomial(200, 0.4 - share / 2, 4000)
-    pooled = (a + b) / 400
-    z = (a - b) / 200 / np.sqrt(2 * pooled * (1 - pooled) / 200)
-    assert np.mean(z > 1.96) == pytest.approx(0.8, abs=0.03)
 
 
 def test_bootstraps_over_problems_and_over_seeds():

@@ -6,11 +6,10 @@ import pytest
 
 from common.claims.gaps import combine
 from common.claims.judge import _partial
-from common.claims.select import Found, on_shared_seeds
+from common.claims.select import Found
 from common.comparison.matched import first_reach, interpolated
 from common.metrics.bases import base_seed
 from common.metrics.bootstrap import benjamini_hochberg, holm
-from common.metrics.paired import two_way_interval
 
 PROBLEMS = 200  # of a laptop benchmark
 STDERR = 2.0  # points, of a difference
@@ -89,17 +88,6 @@ def test_seeds_that_share_bases_make_no_false_verdicts(metric, seeds):
         assert found[2] > found[0]
     shown = "; ".join(f"false {a:.3f}, power at 1, 2, 3 {np.round(b, 2)}" for a, b in said)
     print(f"\n{metric}, {len(seeds)} seeds (all the variance, half of it from seeds): {shown}")
-
-
-@pytest.mark.sweep
-def test_seeds_taken_as_independent_would():
-    rng = np.random.default_rng(4)
-    bases = [base_seed(seed) for seed in MAIN]
-    x = np.sqrt(0.55) * rng.normal(size=(1000, 3))[:, bases]
-    x += np.sqrt(0.45) * rng.normal(size=(1000, len(bases)))
-    false = np.mean([two_way_interval(one[:, None]).p() < 0.05 for one in x])
-    print(f"\nnine seeds as if independent: false {false:.3f}")
-    assert false > 0.15
 
 
 @pytest.mark.sweep
@@ -183,21 +171,3 @@ def test_families():
     false = found[benjamini_hochberg][:, :10].sum(1) / found[benjamini_hochberg].sum(1).clip(1)
     assert false.mean() <= 0.05
     assert found[benjamini_hochberg][:, 10:].mean() > found[holm][:, 10:].mean() + 0.1
-
-
-def test_missing_values_are_no_test():
-    adjusted = benjamini_hochberg([0.01, np.nan, 0.04, 0.03])
-    assert adjusted == pytest.approx([0.03, np.nan, 0.04, 0.04], nan_ok=True)  # 0.01 * 3 / 1
-
-
-def test_what_all_have_is_paired():
-    a = Found("a", (1, 2, 3, 4, 5), np.arange(5.0), by_problem=np.arange(10.0).reshape(5, 2))
-    b = Found("b", (3, 1, 2), np.array([7.0, 5.0, 6.0]))
-    number = Found("c", None, np.array([9.0]))
-    x, y, z = on_shared_seeds([a, b, number], 3)
-    assert x.seeds == y.seeds == (1, 2, 3)
-    assert x.values.tolist() == [0, 1, 2]
-    assert x.by_problem.tolist() == [[0, 1], [2, 3], [4, 5]]
-    assert y.values.tolist() == [5, 6, 7]
-    assert z is number
-    assert on_shared_seeds([a, b], 4) == [a, b]

@@ -155,10 +155,3 @@ def test_what_a_row_is_evaluated_with_is_its_jobs():
     assert one.difference.startswith("evaluation: OOD subsample: 128 and 1, printed 128 random")
     without = {one.row["parameter"]: one for one in printed.beside(x, None)}
     assert without["samples per prompt n"].same is None
-
-
-def test_tables_come_by_number_and_the_second_version_after_the_first():
-    names = ["table10_v2", "table2", "table1_v2", "table1", "table2_v2"]
-    assert sorted(names, key=deviations.order) == [
-        "table1", "table1_v2", "table2", "table2_v2", "table10_v2",
-    ]  # fmt: skip

@@ -261,21 +261,6 @@ def test_five_seeds_and_64_samples_count_in_place_of_a_run_with_one(tmp_path):
     assert "CW-GRPO (repository)" in set(result.cluster.rows["method"])
 
 
-def test_rows_that_no_cell_is_of_are_shown_and_fill_none(tmp_path):
-    made = perfect.rerun(
-        tmp_path, "over_sharpening", scales=("cluster_kl",), only=lambda x: x.label == "IAC (KL)"
-    )
-    result = assess(made.spec, tmp_path)
-    assert result.left_out == []
-    assert len(result.runs) == 3
-    assert set(result.cells["verdict"][result.cells["rerun"].notna()]) <= {
-        "differs",
-        "within noise",
-    }
-    assert not set(result.cells["run_ids"]) & set(result.runs["run_id"])
-    assert "IAC (KL)" in set(result.summary["method"])
-
-
 def test_the_start_models_pass_their_gates(whole):
     made, _, expected = whole
     for scale in expected.scales:
@@ -322,21 +307,6 @@ def test_a_first_stage_fills_the_cells_until_the_whole_run_does(tmp_path):
         assert (~trained).sum() == 2 * SETS + (2 if "cluster" in scales else 0)
         assert all("is of more and counts" in said for said in result.left_out)
         assert len(result.left_out) == (2 * SETS if "cluster" in scales else 0)
-
-
-def test_a_first_stage_draws_the_curves_of_its_kept_checkpoints(tmp_path):
-    def of_figure_8(x):
-        return x.model.name == "Qwen3-4B-Base" and x.label in ("GRPO", "F-GRPO")
-
-    made = perfect.rerun(tmp_path, "f_grpo", scales=("cluster_v2_first",), only=of_figure_8)
-    result = assess(made.spec, tmp_path)
-    assert result.left_out == []
-    figures = cluster_figures.draw(made.spec, tmp_path, result.cells, result.cluster)
-    shown = {one.name: one for one in figures}
-    assert not shown["cluster_v2_fig8"].left_out
-    drawn = pd.read_csv(tmp_path / "f_grpo" / "figures" / "cluster_v2_fig8.csv")
-    steps = drawn[drawn["curve"].str.startswith("AIME25")].groupby("method")["step"].agg(list)
-    assert steps.to_dict() == {name: [*range(25, 401, 25)] for name in ("GRPO", "F-GRPO")}
 
 
 @pytest.mark.parametrize(
@@ -412,90 +382,6 @@ def by_hand(spec, values: dict, printed: pd.Series, *, seen: float) -> dict:
         else "within noise"
         for key, (value, samples) in whole.items()
     }
-
-
-# ---- a paper whose cells are of the training curve's peak
-
-
-def two_curves(x):
-    return x.model.name == "Qwen3-8B" and x.table == "table2" and x.label in ("GRPO", "IAC")
-
-
-@pytest.fixture(scope="module")
-def curves(tmp_path_factory):
-    return perfect.rerun(tmp_path_factory.mktemp("curves"), "over_sharpening", only=two_curves)
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"benchmark": "AIME2024"}, "benchmark=AIME2024 is not in table2; did you mean AIME24?"),
-        ({"model": "Qwen3-8b"}, "model=Qwen3-8b is not in table2; did you mean Qwen3-8B?"),
-    ],
-)
-def test_a_wrong_name_on_a_curve_fills_no_cell(curves, tmp_path, changes, said):
-    copy = perfect.copied(curves, tmp_path)
-    (folder,) = (copy.root / "over_sharpening").glob("qwen3_8b_iac-*")
-    frame = pd.read_csv(folder / "metrics.csv")
-    frame.loc[frame["benchmark"] == "AIME24", list(changes)] = list(changes.values())
-    perfect.rewritten_curve(folder, frame)
-    result = assess(copy.spec, copy.root)
-    assert any(said in line for line in result.left_out), result.left_out
-    cells = result.cells.set_index(["table", "model", "method", "benchmark"])["verdict"]
-    ours = cells.sort_index().loc["table2", "Qwen3-8B"]
-    assert {ours["IAC", "AIME24"], ours["IAC", "Avg"]} == {"not run"}
-    assert set(ours["GRPO"]) == {"within noise"}
-    assert result.verdicts.set_index("id")["cluster"]["iac_best_8b"] == "not run"
-
-
-def test_a_step_without_one_of_the_sets_is_not_the_peak(curves, tmp_path):
-    copy = perfect.copied(curves, tmp_path)
-    (folder,) = (copy.root / "over_sharpening").glob("qwen3_8b_iac-*")
-    frame = pd.read_csv(folder / "metrics.csv")
-    peak = 3 * 50  # perfect.highest
-    perfect.rewritten_curve(
-        folder, frame[(frame["benchmark"] != "AIME24") | (frame["step"] != peak)]
-    )
-    cells = assess(copy.spec, copy.root).cells
-    cells = cells.set_index(["table", "model", "method", "benchmark"]).sort_index()
-    ours = cells.loc[("table2", "Qwen3-8B", "IAC")]
-    assert ours["rerun"]["AIME24"] < perfect.LOW + 1  # of the step before, with all sets
-    assert ours["rerun"]["O-Bench"] == 100
-    assert set(ours["verdict"]) == {"differs"}
-
-
-def test_the_figure_of_the_peaks_needs_no_pass_at_8(curves, tmp_path):
-    """A rehearsal draws one sample of a problem."""
-    copy = perfect.copied(curves, tmp_path)  # what `assess` gathers stays in its folder
-    result = assess(copy.spec, copy.root)
-    cells = result.cells
-    cells.loc[cells["metric"] == "PASS@8", ["rerun", "low", "high"]] = np.nan
-    drawn = cluster_figures.draw(copy.spec, copy.root, cells, result.cluster)
-    figures = {one.name: one for one in drawn}
-    assert not figures["cluster_peaks"].left_out
-    drawn = pd.read_csv(tmp_path / "over_sharpening" / "figures" / "cluster_peaks.csv")
-    assert set(drawn["metric"]) == {"AVG@8"}
-
-
-def test_a_curve_that_is_off_by_two_standard_errors_differs(tmp_path):
-    made = perfect.rerun(tmp_path, "over_sharpening", shift=2.0, only=two_curves)
-    cells = assess(made.spec, made.root).cells
-    cells = cells[cells["table"].isin(["table2", "table3"]) & cells["rerun"].notna()]
-    values = {}
-    for method, name in (("GRPO", "qwen3_8b_grpo-*"), ("IAC", "qwen3_8b_iac-*")):
-        (folder,) = (made.root / "over_sharpening").glob(name)
-        counts = pd.read_csv(folder / "eval" / "step-00150-counts.csv")
-        for benchmark, part in counts.groupby("benchmark"):
-            values[method, benchmark, "AVG@8"] = estimate(part, 1)
-            values[method, benchmark, "PASS@8"] = estimate(part, 8)
-    got = cells.set_index(["method", "benchmark", "metric"])
-    assert got["verdict"].to_dict() == by_hand(made.spec, values, got["value"], seen=0.005)
-    assert (got["verdict"] == "differs").sum() >= 14  # half of 28
-
-
-def test_every_printed_cell_is_looked_at(whole):
-    made, result, _ = whole
-    assert len(result.cells) == len(published(ROOT / "papers" / made.spec.paper / "published"))
 
 
 def test_every_rerun_cell_stands_once_in_the_tables_of_a_terminal(whole):

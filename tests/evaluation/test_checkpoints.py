@@ -194,13 +194,6 @@ def test_other_checkpoints_than_at_the_beginning_are_not_mixed(trained, monkeypa
     assert (x.path / "DONE").exists()
 
 
-def test_one_sample_a_problem_is_enough(trained):
-    """CW-GRPO's Table 2: n=1."""
-    x = evaluations_of([trained], replace(SWEEP, n=1))[0]
-    metrics = read_csv(evaluate(x) / "metrics.csv").set_index("metric")["value"]
-    assert 0 <= metrics["pass@1"] <= 100
-
-
 def test_a_step_and_the_peak_of_one_set(tmp_path):
     run = run_folder(tmp_path / "kept", kept=(10, 20, 30))
     assert choose(run, 30) == checkpoints.Checkpoint(30, 30, "checkpoints/step-00030", "")

@@ -161,25 +161,6 @@ def test_what_an_engine_in_another_process_refuses_is_said_here(finished, tmp_pa
     assert multiprocessing.active_children() == []
 
 
-def test_vllms_chunks_are_larger(finished):
-    root = finished.parent.parent
-    x = made(root, "batch=null")
-    assert (x.batch, x.per_chunk) == (2048, 256)
-    assert replace(x, batch=8).path == finished
-    assert set(x.sampling()) == {
-        "engine",
-        "n",
-        "temperature",
-        "top_p",
-        "max_tokens",
-        "batch",
-        "seed",
-    }
-    y = made(root, "batch=null", "engine=vllm", "n=1024")
-    assert (y.batch, y.per_chunk) == (16384, 16)
-    assert made(root, "engine=vllm", "n=10", "batch=8").per_chunk == 1
-
-
 def test_a_benchmark_that_changed_is_not_mixed(finished, tmp_path, monkeypatch):
     (tmp_path / "models").symlink_to(finished.parent.parent / "models")
     x = made(tmp_path)
@@ -213,21 +194,6 @@ def test_a_bad_value_is_refused(tmp_path, override):
     with refuses("split", "none"):
         evaluate(made(tmp_path, "eval.prompts.split=none"))
     assert not (tmp_path / "evaluations").exists()
-
-
-@pytest.mark.process
-def test_help_is_light():
-    program = (
-        "import runpy, sys; sys.argv = ['rlvr', 'evaluate', '--help']\n"
-        "try:\n    runpy.run_module('rlvr_papers', run_name='__main__', alter_sys=True)\n"
-        "except SystemExit as end:\n    assert not end.code\n"
-        "print('heavy:', sorted({'torch', 'transformers', 'scipy', 'pandas'} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "run=RUN_FOLDER" in done.stdout
-    assert "countdown_natural" in done.stdout
-    assert done.stdout.endswith("heavy: []\n")
 
 
 def test_metric_rows_leave_out_what_the_samples_lack():

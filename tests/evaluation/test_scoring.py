@@ -11,7 +11,7 @@ from refuses import refuses
 
 from common.backends import run_experiment
 from common.comparison.gather import gather
-from common.evaluation import config, scoring
+from common.evaluation import scoring
 from common.evaluation.run import evaluate
 from common.models import load
 from common.results.collect import verify
@@ -95,14 +95,6 @@ def test_samples_without_ids_are_refused(drawn, tmp_path):
     (tmp_path / "models").symlink_to(home.parents[1] / "models")
     with refuses("ids", "null"):
         evaluate(replace(drawn, scores="old", results_dir=str(tmp_path)))
-
-
-def test_only_what_scores_has_another_name(drawn):
-    assert "scores" not in drawn.identity()
-    scores = replace(drawn, scores="other")
-    assert scores.identity()["scores"] == "other"
-    assert scores.path.name.startswith(f"{drawn.label}-{drawn.eval.name}-scored-")
-    assert config.SCORED == 128
 
 
 def test_a_rows_samples_are_scored_after_they_are_drawn_and_gathered(tiny):

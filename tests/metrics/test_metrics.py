@@ -21,20 +21,6 @@ def exact(n, c, k):
     return 1 - Fraction(comb(n - c, k), comb(n, k))
 
 
-@pytest.mark.parametrize("n", [1, 2, 7, 64])
-def test_table_is_exact_for_every_c_and_k(n):
-    ks = list(range(1, n + 1))
-    expected = [[float(exact(n, c, k)) for k in ks] for c in range(n + 1)]
-    np.testing.assert_allclose(pass_at_k_table(n, ks), expected, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("n", [256, 1024])
-def test_table_is_exact_at_the_papers_sizes(n):
-    ks = [1, 2, 3, 16, n // 4, n // 2, n - 1, n]
-    expected = [[float(exact(n, c, k)) for k in ks] for c in range(n + 1)]
-    np.testing.assert_allclose(pass_at_k_table(n, ks), expected, rtol=0, atol=1e-12)
-
-
 def test_pass_at_k_by_hand():
     # n=4, c=1: pass@2 = 1 - C(3,2)/C(4,2) = 1 - 3/6; n=2, c=1: pass@2 = 1
     np.testing.assert_allclose(pass_at_k([1, 1], [4, 2], [1, 2]), [[0.25, 0.5], [0.5, 1.0]])
@@ -144,18 +130,6 @@ def test_subsampling_test_reads_as_the_paper_says():
     assert [(x["difference"], x["low"], x["high"], x["p"]) for x in same] == [(0, 0, 0, 1)] * 2
 
 
-def test_subsampling_p_agrees_with_interval():
-    rng = np.random.default_rng(1)
-    sides = set()
-    for _ in range(40):
-        a, b = (rng.binomial(64, p, 10) for p in (0.45, 0.35))
-        row = subsampling_test(a, b, n=64, ks=[1], m=16, iterations=2000, seed=0)[0]
-        excludes = row["low"] > 0 or row["high"] < 0
-        sides.add(excludes)
-        assert excludes == (row["p"] < 0.05) or abs(row["p"] - 0.05) < 0.005
-    assert sides == {True, False}
-
-
 @pytest.mark.parametrize(
     ("change", "word"),
     [
@@ -227,13 +201,6 @@ def test_interval_covers_no_difference(paired, seed_sd, problem_sd):
         interval = two_way_interval(x - y) if paired else two_way_interval(x, -y[:4])
         excluded += interval.p() < 0.05
     assert 0.01 < excluded / simulations <= 0.075
-
-
-def test_interval_sees_a_real_difference():
-    rng = np.random.default_rng(0)
-    x, y = simulate(rng, methods=2, seeds=5, problems=200, seed_sd=0.05, problem_sd=0.2)
-    low, high = two_way_interval((np.minimum(x + 2, 16) - y) / 16).bounds()
-    assert 0 < low < high
 
 
 def test_interval_refuses_one_seed_and_nan():

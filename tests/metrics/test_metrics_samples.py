@@ -55,22 +55,6 @@ def test_majority_is_the_mean_over_all_subsets():
         np.testing.assert_allclose(one(answers, correct, ks), expected, atol=1e-12)
 
 
-def test_drawn_subsets_agree_with_all_of_them():
-    answers = ["a"] * 7 + ["b"] * 6 + ["c"] * 3 + [None] * 2
-    correct = [answer == "a" for answer in answers]
-    assert comb(18, 5) > 1000  # so that they are drawn
-    drawn = one(answers, correct, [5], draws=10_000, seed=1)[0]
-    expected = slowly(answers, correct, 5)
-    assert abs(drawn - expected) < 4 * 0.5 / 100
-    assert drawn != expected
-    assert one(answers, correct, [5], draws=4000, seed=1) == one(
-        answers, correct, [5], draws=4000, seed=1
-    )
-    assert one(answers, correct, [5], draws=4000, seed=1) != one(
-        answers, correct, [5], draws=4000, seed=2
-    )
-
-
 def test_drawn_subsets_of_two_answers_have_a_closed_form():
     # 40 right of 64, votes of 9: P(hypergeometric >= 5), no ties
     answers, correct = ["a"] * 40 + ["b"] * 24, [True] * 40 + [False] * 24
@@ -111,12 +95,3 @@ def test_token_entropy_by_hand_and_by_sampling():
     assert token_entropy(["p"] * 20_000, log_probs, [5] * 20_000)[0] == pytest.approx(
         entropy, abs=0.01
     )
-
-
-def test_problems_draw_on_their_own():
-    # the same samples in the same order, so that shared subsets would give the same value
-    answers, correct = ["a"] * 16 + ["b"] * 16, [True] * 16 + [False] * 16
-    problems = [str(i) for i in range(50) for _ in answers]
-    values = maj_at_k(problems, answers * 50, correct * 50, [8], draws=50 * 20)[:, 0]
-    assert len(set(values)) > 10
-    assert values.mean() == pytest.approx(0.5, abs=0.05)

@@ -11,21 +11,18 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from refuses import refuses, refuses_file
+from refuses import refuses_file
 from tiny import ROOT
 
 from common.results import files
 from common.results.collect import collect, finished_runs, verify
 from common.results.columns import COLUMNS
 from common.results.files import (
-    amend,
     config_hash,
-    hashes,
     jsonl_appender,
     read_csv,
     read_jsonl,
     require_steps,
-    sha256,
     write,
     write_csv,
     write_jsonl_gz,
@@ -82,15 +79,6 @@ def test_a_failing_write_leaves_the_old_file(tmp_path, monkeypatch, failing):
     assert [file.name for file in tmp_path.iterdir()] == ["metrics.csv"]  # no temporary file left
     write(path, "new")
     assert path.read_text() == "new"
-
-
-def test_a_file_in_place_of_the_folder(tmp_path):
-    (tmp_path / "results").write_text("not a folder")
-    for path in (tmp_path / "results" / "a.csv", tmp_path / "results" / "deeper" / "a.csv"):
-        with refuses_file(path):
-            write(path, "x")
-    with refuses("results_dir", tmp_path / "results"):
-        Run(tmp_path / "results", "paper", "a", {})
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
@@ -196,20 +184,6 @@ def test_a_table_that_is_cut_off_is_named(tmp_path):
         run_ids(path)
 
 
-def test_files_of_one_name_in_two_folders_are_two(tmp_path):
-    for name, text in (("a/x.csv", "1"), ("b/x.csv", "2"), ("b/y.csv", "2")):
-        write(tmp_path / name, text)
-    one, two = sha256(b"1"), sha256(b"2")
-    assert hashes([tmp_path / "a/x.csv", tmp_path / "b/x.csv"]) == {"a/x.csv": one, "b/x.csv": two}
-    assert hashes([tmp_path / "b/x.csv", tmp_path / "b/y.csv"]) == {"x.csv": two, "y.csv": two}
-
-
-def test_a_missing_file_is_named(tmp_path):
-    for read, name in ((read_csv, "a.csv"), (read_jsonl, "a.jsonl"), (read_jsonl, "a.jsonl.gz")):
-        with refuses_file(tmp_path / name):
-            read(tmp_path / name)
-
-
 # ---- runs
 
 
@@ -265,11 +239,6 @@ def test_an_unfinished_run_is_reported_and_never_read(tmp_path):
     rows, (left_out,) = collected(tmp_path)
     assert rows["run_id"].tolist() == ["a"]
     assert str(run.path) in left_out
-
-
-def test_no_runs_no_rows(tmp_path):
-    assert finished_runs(tmp_path, "paper") == ({}, [])
-    assert collect([]) == ({}, [])
 
 
 @pytest.mark.parametrize("k", [1, None])
@@ -332,16 +301,6 @@ def test_the_training_curve_goes_on_from_the_checkpoint(tmp_path):
         append({"step": 4, "reward": 0.5})
     assert [row["step"] for row in read_jsonl(path)] == [1, 2, 3, 4]
     assert path.read_text().splitlines()[2] == '{"step": 3, "reward": 0.375}'
-
-
-def test_columns_that_come_after_a_step_are_added_to_its_row(tmp_path):
-    path = tmp_path / "metrics.jsonl"
-    with jsonl_appender(path, keep_until_step=0) as append:
-        append({"step": 1})
-        append({"step": 2})
-        amend(path, 2, {"pass@1/rare": 12.5})
-        append({"step": 3})
-    assert read_jsonl(path) == [{"step": 1}, {"step": 2, "pass@1/rare": 12.5}, {"step": 3}]
 
 
 def test_a_curve_that_lacks_steps_before_the_checkpoint_is_refused(tmp_path):
