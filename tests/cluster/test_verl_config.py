@@ -29,7 +29,6 @@ from common.backends.verl import (
     config,
     data,
     dlc,
-    explain,
     layout,
     main,
     plugin,
@@ -424,15 +423,3 @@ def test_without_a_gpu_the_key_is_named(tmp_path, monkeypatch):
         words = [*TINY, "backend=verl", f"device={device}", f"results_dir={tmp_path}"]
         with refuses("device", device):
             run_experiment(load(words, "f_grpo"))
-
-
-def test_memory_is_counted_for_a_model_of_7_billion():
-    size = Size(7_600_000_000, 28, 3584, 512, 152_064, 131_072)
-    x = load(["sampling.max_tokens=8192", "eval.max_tokens=8192"], "f_grpo")
-    found = dict(explain.memory(x, size, 1024, 2, 8, 80))
-    assert found["weights, gradients, AdamW"] == "7.6, on the GPUs"  # 16 bytes x 7.6e9 / 16 GPUs
-    assert found["vLLM weights"] == "15.2, each vLLM on 1 GPU(s)"
-    assert found["most at once"].endswith("fits")
-    alone = dict(explain.memory(x, size, 1024, 1, 1, 80))
-    assert alone["weights, gradients, AdamW"].startswith("121.6, in main memory")
-    assert "does not fit" in dict(explain.memory(x, size, 1024, 1, 1, 24))["most at once"]
