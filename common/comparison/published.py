@@ -4,6 +4,7 @@ A cell's column `run` names the row (named experiment configuration) whose run i
 rows whose runs make it together, separated by ";". It is empty where no row does."""
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -66,9 +67,14 @@ def reruns_of(paper: str, cells: pd.DataFrame) -> set[tuple[str, str]]:
     return {(tables(paper)[run], run.rpartition("/")[2]) for run in runs}
 
 
+@cache
+def _naming_runs(paper: str) -> pd.DataFrame:
+    return published(ROOT / "papers" / paper / "published").dropna(subset=["run"])
+
+
 def same_runs(paper: str) -> list[SameRun]:
     """Return the printed rows that name a run of another table or of another label."""
-    printed = published(ROOT / "papers" / paper / "published").dropna(subset=["run"])
+    printed = _naming_runs(paper)
     alone, found = printed[~printed["run"].str.contains(";")], {}
     for (table, method, _), cells in alone.groupby(["table", "method", "model"], sort=False):
         for run, its in cells.groupby("run", sort=False):
@@ -89,7 +95,7 @@ def same_runs(paper: str) -> list[SameRun]:
 def joined(paper: str, how: dict[tuple[str, str], tuple[How, str]]) -> list[Joined]:
     """Return the printed cells that name several runs. `how`: (table, metric) -> how the runs'
     values are joined, and the metric of these values."""
-    printed = published(ROOT / "papers" / paper / "published").dropna(subset=["run"])
+    printed = _naming_runs(paper)
     found = []
     for cell in printed[printed["run"].str.contains(";")].to_dict("records"):
         of = tuple(

@@ -27,14 +27,20 @@ NONE = "none"  # a file of these groups without values (register_family)
 
 
 @cache
+def stated(paper: str) -> dict[str, Any]:
+    """Return the paper's reproduce.yaml as it is; {} where it has none."""
+    file = ROOT / "papers" / paper / "configs" / "reproduce.yaml"
+    return read(file) if file.is_file() else {}
+
+
+@cache
 def rows(paper: str) -> dict[str, Row]:
     """Return every row of a paper by its name, in the file's order, with the values that it takes
     from the rows that it is like. Its `like` then lists only family files. Raises UserError for a
     row that is unknown or is like itself."""
-    file = ROOT / "papers" / paper / "configs" / "reproduce.yaml"
-    node = read(file) if file.is_file() else {}
-    stated = dict(node.get("rows", {}))
-    return {name: _resolved(name, stated, file=str(file)) for name in stated}
+    file = f"{ROOT / 'papers' / paper / 'configs' / 'reproduce.yaml'}"
+    own = stated(paper).get("rows", {})
+    return {name: _resolved(name, own, file=file) for name in own}
 
 
 @cache
@@ -42,7 +48,7 @@ def tables(paper: str) -> dict[str, str]:
     """Return the table that the results of each row stand under: that of the first sweep with the
     row. Later sweeps train the row again with other values, or further."""
     found: dict[str, str] = {}
-    for scale in read(ROOT / "papers" / paper / "configs" / "reproduce.yaml")["scales"].values():
+    for scale in stated(paper)["scales"].values():
         for sweep in scale["sweeps"]:
             for name in (n for one in sweep["rows"] for n in fnmatch.filter(rows(paper), one)):
                 found.setdefault(name, sweep["table"])

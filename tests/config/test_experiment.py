@@ -146,7 +146,7 @@ def own_configs(tmp_path, monkeypatch):
         forget()
 
     def forget() -> None:
-        stored = (rows.rows, rows._choices, rows.values_of, rows.is_group)
+        stored = (rows.stated, rows.rows, rows._choices, rows.values_of, rows.is_group)
         for kept in (*stored, compose_module._chosen, compose_module._family):
             kept.cache_clear()
 
