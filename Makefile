@@ -24,7 +24,7 @@ SUBMITTER := $(if $(wildcard $(CLUSTER_VENV)/bin/python),$(CLUSTER_VENV),$(VENV)
 SUBMITTER_READY := $(or $(wildcard $(SUBMITTER)/bin/python),$(VENV)/.ready)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup gpu-day check test-quick types gate test lint docs bench report pretrained setup-cluster setup-cluster-cpu test-cluster test-slurm test-verl test-verl-slurm
+.PHONY: help setup gpu-day check test-quick types gate test lint docs bench report setup-cluster setup-cluster-cpu test-cluster test-slurm test-verl test-verl-slurm
 
 help:
 	@grep -hE '^[a-z][a-zA-Z_%-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 26
@@ -56,9 +56,6 @@ compare-%: $(VENV)/.ready ## published against rerun, from results/ alone
 
 report: $(VENV)/.ready ## results/report/index.html: what each paper claims, and what came out
 	$(RLVR) report
-
-pretrained: $(VENV)/.ready ## the papers' methods on small pretrained models, against their base model; SCALE=smoke|rehearsal|overnight|gpu
-	$(RLVR) pretrained $(if $(filter-out laptop,$(SCALE)),scale=$(SCALE))
 
 # No environment is made: a machine with a GPU has its own PyTorch, which PYTHON names.
 gpu-day: ## one NVIDIA GPU, half an hour: tests, speed, Table 4's mazes; again: goes on [MINUTES=30] [PYTHON=python3] (docs/gpu.md)

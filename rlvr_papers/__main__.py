@@ -25,7 +25,6 @@ GROUPS = {
     "run": {
         "train": Verb("common.train", "one experiment: paper=NAME experiment=ROW, or your model"),
         "reproduce": Verb("common.reproduce", "all of a paper that this machine can run"),
-        "pretrained": Verb("common.pretrained.command", "methods on small pretrained models"),
         "evaluate": Verb("common.evaluation.command", "sample a model on a benchmark and score it"),
         "rescore": Verb("common.evaluation.rescore", "score stored samples by another verifier"),
         "import": Verb("common.comparison.import_runs", "counts made elsewhere, as a paper's runs"),

