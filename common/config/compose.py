@@ -4,7 +4,8 @@ with the row's few values set on it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from functools import cache, lru_cache, partial
 from pathlib import Path
@@ -196,8 +197,10 @@ def _family(
     """Return the configuration of the family files `like` with these files, as Hydra composes it.
     For the file NONE a group has only what the paper and the family set in it."""
     words = ["experiment=family"] if like else []
-    register_family(like)
-    return _composed(paper, (*words, *(f"{group}={file}" for group, file in files)), config_name)
+    with _restored():
+        register_family(like)
+        chosen = (f"{group}={file}" for group, file in files)
+        return _composed(paper, (*words, *chosen), config_name)
 
 
 @cache
@@ -216,8 +219,23 @@ def _over(below: Any, above: Any) -> Any:
 
 
 def _by_hydra(paper: str, words: tuple[str, ...], config_name: str) -> dict[str, Any]:
-    register(paper)
-    return _composed(paper, words, config_name)
+    with _restored():
+        register(paper)
+        return _composed(paper, words, config_name)
+
+
+@contextmanager
+def _restored() -> Iterator[None]:
+    """Restore Hydra's state at the end: a run of `--multirun` composes while Hydra sweeps."""
+    from hydra.core.config_store import ConfigStore
+    from hydra.core.global_hydra import GlobalHydra
+
+    store, running = ConfigStore.instance(), GlobalHydra.instance()
+    rows_before, before = store.repo.get("experiment", {}), running.hydra
+    try:
+        yield
+    finally:
+        store.repo["experiment"], running.hydra = rows_before, before
 
 
 def _composed(paper: str, words: tuple[str, ...], config_name: str) -> dict[str, Any]:
