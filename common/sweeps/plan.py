@@ -26,7 +26,6 @@ from common.experiment import Experiment, load
 from common.metrics.bases import FIRST, base_seed
 
 BASE = "base"  # the row of the untrained model that all others start from
-ASKED = ("scale", "workers", "budget", "results_dir")  # of a command, for all its runs together
 BUDGET = r"\d+(\.\d+)?[hm]"
 
 
@@ -177,13 +176,6 @@ class Reproduce:
 def scales_of(paper: str, *words: str) -> Reproduce:
     """Return the checked reproduce.yaml of a paper, with the overrides `words`."""
     return strict(Reproduce, compose(paper, [*words], "reproduce"))
-
-
-def asked(paper: str, words: Sequence[str]) -> tuple[Reproduce, list[str]]:
-    """Return (the reproduce.yaml of the paper with its own overrides (ASKED) applied, the remaining
-    words, which are overrides for every run)."""
-    own = [word for word in words if word.partition("=")[0] in ASKED]
-    return scales_of(paper, *own), [word for word in words if word not in own]
 
 
 def experiments(config: Reproduce) -> list[Experiment]:

@@ -56,9 +56,8 @@ def reproduce(
     config: Reproduce,
     finish: Callable[[Reproduce], None],
     runs: list[Experiment] | None = None,
-    task: Callable = train,
 ) -> None:
-    """Run the scale, or `runs` instead of its rows, each with `task`, and then call `finish`. If
+    """Run the scale, or `runs` instead of its rows, and then call `finish`. If
     runs fail, `finish` is called for the others, and then the UserError that names the failed runs
     is raised. Also raises UserError for a scale of a cluster."""
     if config.scale.startswith("cluster"):
@@ -72,7 +71,7 @@ def reproduce(
     beside, after = parts(config, "nothing"), parts(config, "base")
     failure = None
     try:
-        train_all(runs, config.workers, end=end, task=task, beside=beside, after=after)
+        train_all(runs, config.workers, end=end, beside=beside, after=after)
     except UserError as error:
         failure = error
         print(f"error: {error}", file=sys.stderr)
@@ -89,7 +88,6 @@ def train_all(
     workers: int,
     *,
     end: float | None = None,
-    task: Callable = train,
     beside: Sequence[Task] = (),
     after: Sequence[Task] = (),
 ) -> None:
@@ -98,8 +96,8 @@ def train_all(
     UserError naming the runs and tasks that failed."""
     left = [x for x in runs if not done(x)]
     first = [x for x in makers(runs) if x in left]
-    tasks = [(x.run_id, task, (x, end)) for x in first]
-    rest = [*after, *((x.run_id, task, (x, end)) for x in left if x not in first)]
+    tasks = [(x.run_id, train, (x, end)) for x in first]
+    rest = [*after, *((x.run_id, train, (x, end)) for x in left if x not in first)]
     if len(tasks) > 1:  # `then` waits for only one of these tasks
         run_all(tasks[:-1], workers)
     if tasks:
