@@ -101,8 +101,9 @@ def joined(paper: str, how: dict[tuple[str, str], tuple[How, str]]) -> list[Join
         of = tuple(
             (tables(paper)[run], rows(paper)[run]["label"]) for run in cell["run"].split(";")
         )
-        named = [cell[name] for name in ("table", "method", "metric")]
-        found.append(Joined(*named, *how[cell["table"], cell["metric"]], of))
+        table, metric = cell["table"], cell["metric"]
+        by, of_metric = how[table, metric]
+        found.append(Joined(table, cell["method"], metric, by, of_metric, of))
     return found
 
 

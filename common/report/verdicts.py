@@ -95,8 +95,8 @@ def paper(name: str, home: Path, folder: Path) -> Paper:
                 findings=findings,
             )
         )
-    texts = (str(about.get(key, "")) for key in ("arxiv", "brief", "says"))
-    return Paper(name, about.get("paper", name), *texts, found)
+    arxiv, brief, says = (str(about.get(key, "")) for key in ("arxiv", "brief", "says"))
+    return Paper(name, about.get("paper", name), arxiv, brief, says, found)
 
 
 def _kind(family: str, gaps: pd.DataFrame | None, trained: set[str]) -> str:
