@@ -69,7 +69,8 @@ def reruns_of(paper: str, cells: pd.DataFrame) -> set[tuple[str, str]]:
 
 @cache
 def _naming_runs(paper: str) -> pd.DataFrame:
-    return published(ROOT / "papers" / paper / "published").dropna(subset=["run"])
+    printed = published(ROOT / "papers" / paper / "published")
+    return printed.dropna(subset=["run"]) if "run" in printed else printed.iloc[:0].assign(run="")
 
 
 def same_runs(paper: str) -> list[SameRun]:

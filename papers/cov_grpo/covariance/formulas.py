@@ -95,21 +95,6 @@ def weight_summary(weights: torch.Tensor, advantages: torch.Tensor, mask: torch.
 # ---- the entropy drift
 
 
-def softmax_drift(logits: torch.Tensor, advantage: torch.Tensor, eta: float) -> tuple:
-    """Return (measured, predicted) change of a softmax policy's entropy, in nats and float64.
-
-    The update is one natural policy gradient step, z <- z + eta A, for which
-    -eta Cov_{a~pi}(log pi, A) is exact to first order (Cui et al. 2025). logits and advantage are
-    (K,), one value for each action.
-    """
-    before = torch.log_softmax(logits.double(), 0)
-    after = torch.log_softmax(before + eta * advantage.double(), 0)
-    pi = before.exp()
-    centred = advantage.double() - pi @ advantage.double()
-    entropy = [-(x.exp() @ x) for x in (before, after)]
-    return (entropy[1] - entropy[0]).item(), (-eta * (pi * before) @ centred).item()
-
-
 def agreement(predicted: pd.Series, measured: pd.Series) -> dict:
     """Return how well a prediction agrees with a measured drift.
 

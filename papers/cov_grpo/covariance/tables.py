@@ -160,11 +160,11 @@ def drifts(loop, batch, advantages, eta: float) -> dict:
     before = entropy(loop, batch)
     start = {name: value.clone() for name, value in loop.model.state_dict().items()}
     optimizer, loop.optimizer = loop.optimizer, torch.optim.SGD(loop.model.parameters(), lr=eta)
-    norm = loop.update(batch, advantages, 0)["grad_norm"]
+    norm = loop.update(batch, advantages)["grad_norm"]
     plain = entropy(loop, batch) - before
     loop.model.load_state_dict(start)
     loop.optimizer = optimizer
-    loop.update(batch, advantages, 0)
+    loop.update(batch, advantages)
     after = entropy(loop, batch)
     return {
         "entropy": before,

@@ -152,16 +152,6 @@ def delta_q_u_pos(
     return eta / N * (-S_R * U_pos2 - _sum(p, ~sampled & correct) * normalisation)
 
 
-def delta_mass(p: Array, dz: Array, subset: Array) -> Array:
-    """Return the first-order change of a subset's mass for any dz (Eq. 21, the sum of Eq. 20 over
-    the subset). (..., V) -> (...).
-
-    dQ_S = sum_{i in S} p_i dz_i - Q_S sum_j p_j dz_j
-    """
-    _check_policy(p, subset)
-    return _sum(p * dz, subset) - _sum(p, subset) * np.sum(p * dz, axis=-1)
-
-
 def exact_delta_mass(p: Array, dz: Array, subset: Array) -> Array:
     """Return a subset's mass under softmax(log p + dz) minus its mass under p. (..., V) -> (...).
 

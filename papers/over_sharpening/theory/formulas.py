@@ -161,18 +161,14 @@ def geometric_step(pi: Array, target: Array, eta: float, beta: float) -> Array:
 # ---- semantic coupling (Sec. 2.3)
 
 
-def logit_shift(K: Array, k: Array, y: Array) -> Array:
-    """Return Delta f(q', o') = k^T K_qq^+ y, (...,), for K (..., G, G), k (..., G), y (..., G).
+def dual(K: Array, y: Array) -> Array:
+    """Return alpha = K_qq^+ y, (..., G), for K (..., G, G) and y (..., G).
+
+    Delta f(q', o') = k^T alpha.
 
     This uses the pseudoinverse: if a batch holds a mode twice, K_qq is singular and the paper's
     inverse does not exist.
     """
-    alpha = dual(K, y)
-    return (k * alpha).sum(-1)
-
-
-def dual(K: Array, y: Array) -> Array:
-    """Return alpha = K_qq^+ y, (..., G)."""
     return (np.linalg.pinv(K, rcond=1e-10, hermitian=True) @ y[..., None])[..., 0]
 
 
@@ -220,12 +216,3 @@ def ratio(s: Spread, G: int, N: Array, y: Array, A_sum: Array) -> Array:
     """Return R of Corollary 2.2: `seen_bound` over `unseen_bound`. N multiplies both terms; as
     printed, the second term lacks it."""
     return seen_bound(s, G, N, y, A_sum, 1.0) / unseen_bound(s, G, A_sum, 1.0)
-
-
-def simple_ratio(lam: Array, rho: Array, G: int, N: Array, share: Array) -> Array:
-    """Return R for a single lambda and rho: N [share (lambda / rho + G - 1) - 1].
-
-    share = y_k / A_sum. This is Corollary F.1. Corollary 2.2 of the main text prints
-    N share (lambda / rho + G - 1) - 1 instead.
-    """
-    return N * (share * (lam / rho + G - 1) - 1)

@@ -15,20 +15,17 @@ from common.losses.contributions import PERCENTILES, SHARES, cumulative_contribu
 from common.losses.contributions import percentiles as logged_percentiles
 from common.losses.covariance import gaussian_kernel
 from common.verifiers.guard import judges
-from papers.cov_grpo.covariance import figures
 from papers.cov_grpo.covariance import tables as tables_of
 from papers.cov_grpo.covariance.config import Covariance
 from papers.cov_grpo.covariance.formulas import (
     agreement,
     by_group,
     percentiles,
-    softmax_drift,
     weight_summary,
 )
 from papers.cov_grpo.covariance.tables import (
     TABLES,
     covariances,
-    experiment,
     measure,
     rollout,
     run,
@@ -128,26 +125,6 @@ def test_weight_summary_by_hand():
 # ---- entropy drift
 
 
-def test_minus_eta_covariance_is_the_first_order_of_a_natural_step():
-    g = torch.Generator().manual_seed(3)
-    for _ in range(20):
-        logits, A = 2 * torch.randn(2, 7, generator=g).double()
-        errors = []
-        for eta in (1e-2, 1e-3):
-            measured, predicted = softmax_drift(logits, A, eta)
-            errors.append(abs(measured - predicted))
-        # second order: a hundredth of the error at a tenth of the step
-        assert errors[1] < errors[0] / 50
-        assert errors[1] < 1e-4
-
-
-def test_a_likely_good_action_lowers_entropy():
-    logits = torch.tensor([2.0, 0.0, 0.0])
-    measured, predicted = softmax_drift(logits, torch.tensor([1.0, 0.0, 0.0]), 0.01)
-    assert measured < 0
-    assert predicted < 0
-
-
 def test_agreement_by_hand():
     moved = agreement(pd.Series([1.0, 2.0, -1.0]), pd.Series([2.0, 4.0, 2.0]))
     assert moved["same_sign"] == pytest.approx(200 / 3)
@@ -230,38 +207,7 @@ def test_a_half_done_set_goes_on_with_the_seeds_that_are_left(results, monkeypat
     assert pd.read_csv(folder / "steps.csv")["seed"].tolist() == [6, 6, 6, 1, 1, 1]
 
 
-def test_seeds_above_five_start_from_other_base_models(results):
-    seeds = range(1, 11)
-    runs = [experiment(settings(results, [seed]), seed) for seed in seeds]
-    assert [x.seed for x in runs] == list(seeds)
-    assert [x.model.pretrain.seed for x in runs] == [0, 0, 0, 0, 0, 1, 2, 1, 2, 10]
-    asked = settings(results, [7], overrides=[*settings(results, [7]).overrides, "seed=1"])
-    assert experiment(asked, 7) == runs[6]  # `seeds` alone says which
-
-
 # ---- figures
-
-
-def test_a_figure_shows_the_mean_over_seeds_and_its_range(tmp_path):
-    rows = pd.DataFrame({"seed": [1, 1, 2, 2], "step": [1, 2, 1, 2], "x": [1.0, 5, 3, math.nan]})
-    shown = figures.over_seeds(rows, ["step"], "x")
-    assert shown.to_dict("list") == {
-        "step": [1, 2], "value": [2, 5], "low": [1, 5], "high": [3, 5], "n_seeds": [2, 1]
-    }  # fmt: skip
-    assert figures.ranged(pd.Series([0.1, 0.3, None]), ".2f") == "0.20 (0.10 to 0.30)"
-    assert figures.ranged(pd.Series([0.3]), ".1f") == "0.3"
-    assert figures.ranged(pd.Series([None]), ".1f") == "undefined"
-
-
-def test_a_bin_that_a_seed_does_not_reach_is_empty_there(tmp_path):
-    bins = {"reading": "token mean", "low": [0, 0.5, 0], "high": [0.5, 1, 0.5]}
-    bins |= {"seed": [1, 1, 2], "percent": [60.0, 40, 100]}
-    steps = {"seed": [1, 2], "step": 1, "reading": "token mean", "mean_active": 1.0, "padded": 2.0}
-    for name, table in {"histogram": bins, "weights": steps}.items():
-        pd.DataFrame(table).set_index("seed").to_csv(tmp_path / f"{name}.csv")
-    figures.weights(tmp_path, tmp_path / "weights")
-    drawn = pd.read_csv(tmp_path / "weights.csv").query("drawn == 'percent'")
-    assert drawn[["value", "low", "high"]].to_numpy().tolist() == [[80, 60, 100], [20, 0, 40]]
 
 
 @pytest.mark.parametrize(

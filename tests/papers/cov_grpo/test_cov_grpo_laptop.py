@@ -7,7 +7,7 @@ from pathlib import Path
 import compositions
 import pandas as pd
 import pytest
-from compositions import asked, composed, runs
+from compositions import asked
 from tiny import ROOT, TINY
 
 from common.backends.local import train
@@ -16,22 +16,18 @@ from common.claims.judge import load as load_claims
 from common.comparison import compare, training
 from common.comparison.gather import gather
 from common.comparison.spec import spec_of
-from common.config.compose import compose
-from common.config.strict import strict
 from common.errors import UserError
 from common.experiment import load
 from common.reproduce import finish
 from common.results.files import write_csv
 from common.sweeps.reproduce import compute
-from papers.cov_grpo import figures, laptop
+from papers.cov_grpo import laptop
 from papers.cov_grpo.compare import covariance_rows
-from papers.cov_grpo.covariance.config import Covariance
 
 SPEC = spec_of("cov_grpo")
 
 HOME = ROOT / "papers" / "cov_grpo"
 NAMES = compositions.laptop("cov_grpo")
-CLUSTER = compositions.cluster("cov_grpo")
 
 
 def table(name: str) -> list[dict]:
@@ -65,36 +61,6 @@ def test_laptop_experiments_have_the_papers_values(name):
     assert x.data.verifier == {"_target_": "common.verifiers.countdown.verify"}
 
 
-def test_readings_differ_in_their_weights_alone():
-    plain = load(["experiment=cw_grpo"], "cov_grpo")
-    assert plain.method.token_weights["mean"] == "token"
-    for name in ("cw_grpo_group", "cw_grpo_sequence"):
-        other = load([f"experiment={name}"], "cov_grpo")
-        assert other.method.token_weights != plain.method.token_weights
-        assert (other.optim, other.sampling) == (plain.optim, plain.sampling)
-        assert other.method.loss == plain.method.loss
-    repository = load(["experiment=cw_grpo_repository"], "cov_grpo")
-    assert repository.method.token_weights is None
-    assert repository.optim.micro_batch == repository.sampling.group_size
-
-
-@pytest.mark.parametrize("name", CLUSTER)
-def test_cluster_rows_are_as_printed(name):
-    x = load([f"experiment={name}"], "cov_grpo")
-    assert x.name == name.removeprefix("cluster/")
-    if not name.endswith("repository"):
-        assert (x.model.name, x.label) in {(r["model"], r["method"]) for r in table("table2")}
-    assert x.backend == "verl"
-    assert x.optim.lr == printed("learning rate")
-    assert x.sampling.prompts == printed("batch size")
-    assert x.sampling.group_size == printed("number of generations")
-    assert x.sampling.max_tokens in (printed("max completion length"), 3584)
-    assert x.data.train["instruction"] == "think_tags"
-    sizes = {r["benchmark"].lower().replace("-", ""): float(r["value"]) for r in table("table4")}
-    assert {name: node["rows"] for name, node in x.data.benchmarks.items()} == sizes
-    assert all(node["instruction"] == "think_tags" for node in x.data.benchmarks.values())
-
-
 @pytest.mark.parametrize("name", ["cluster/distill15b_grpo", "cluster/qwen7b_grpo"])
 def test_the_cluster_reward_is_accuracy_plus_format(name):
     import torch
@@ -119,27 +85,6 @@ def test_the_cluster_reward_is_accuracy_plus_format(name):
     given = rewards(verdicts, 6, x.reward.correct, x.reward.wrong)
     never_ended = 1.0 if opened else 0.0  # at 1.5B the prompt has opened a thought
     assert torch.equal(given, torch.tensor([[2.0, 1.0, 1.0, 0.0, 1.0, never_ended]]))
-
-
-@pytest.mark.sweep
-def test_every_scale_composes_and_starts_from_the_base():
-    for scale, number in {"smoke": 6, "laptop": 9, "full": 55}.items():
-        planned = runs("cov_grpo", scale)
-        assert len({x.run_id for x in planned}) == len(planned) == number
-        assert "base" in {x.name for x in planned}
-        words = asked("cov_grpo", f"scale={scale}").words("covariance")
-        part = compose("cov_grpo", words, "covariance")
-        part = strict(Covariance, part)
-        x = composed((f"experiment={part.experiment}", *part.overrides), "cov_grpo")
-        assert x.model == planned[0].model  # the one that is made anyway
-        measured = {"smoke": [1, 2], "laptop": [1, 2, 3], "full": [*range(1, 11)]}
-        assert part.seeds == measured[scale]
-    for scale, seeds in {"laptop": {1, 2, 3}, "full": {1, 2, 3, 4, 5}}.items():
-        planned = runs("cov_grpo", scale)
-        assert {x.seed for x in planned if x.name == "cw_grpo"} == seeds
-    cluster = asked("cov_grpo", "scale=cluster").scales["cluster"].sweeps
-    names = {name for sweep in cluster for name in sweep.rows}
-    assert names == {name for name in CLUSTER if not name.endswith("repository")}
 
 
 # ---- measurements
@@ -179,50 +124,6 @@ def test_published_verdicts_agree_with_what_is_known_to_contradict_the_text(tmp_
         "gain_7b",  # INC026
     }
     assert set(verdicts["laptop"]) <= {"not run", "not claimed here"}
-
-
-def test_published_files_are_the_transcription():
-    """Tables 1 and 3 with percentile and step, there in the note, in the benchmark: no selector
-    reads notes."""
-    source = ROOT.parent / "shared" / "published" / "cov_grpo"
-    if not source.exists():
-        pytest.skip("the transcription ../shared/published is not here")
-    for file in source.glob("*.csv"):
-        kept = HOME / "published" / file.name
-        if file.stem not in ("table1", "table3"):
-            assert kept.read_bytes() == file.read_bytes()
-            continue
-        theirs, ours = (pd.read_csv(path) for path in (file, kept))
-        columns = [column for column in theirs if column != "benchmark"]
-        pd.testing.assert_frame_equal(ours[columns], theirs[columns])
-        assert not ours.duplicated(["method", "benchmark", "metric"]).any()
-        for name, note in zip(ours["benchmark"], ours["note"], strict=True):
-            assert name.split()[-1].rstrip("%") in note
-
-
-def selectors(node, where=()):
-    """Every selector below `node` that names a table, with what `where` adds."""
-    where = dict(where)
-    if isinstance(node, list):
-        for one in node:
-            yield from selectors(one, where)
-    elif isinstance(node, dict):
-        where |= node.get("where", {})
-        if "table" in where | node:
-            yield {k: v for k, v in (where | node).items() if isinstance(v, str | int)}
-        for key, one in node.items():
-            if key != "where":
-                yield from selectors(one, where)
-
-
-def test_claims_speak_of_methods_that_are_there():
-    labels = {load([f"experiment={name}"], "cov_grpo").label for name in NAMES}
-    spoken = {method for pair in SPEC.pairs for method in pair} | set(figures.MAIN)
-    for claim in load_claims(HOME / "claims.yaml"):
-        for one in selectors(claim.get("laptop", {})):
-            if one["table"].startswith("laptop") and "method" in one:
-                spoken.add(one["method"])
-    assert spoken <= labels
 
 
 def covariance_tables(root: Path, tops: list[float], extremes: list[float]) -> None:

@@ -58,17 +58,6 @@ def test_of_equal_ones_the_smallest_is_chosen(tmp_path, rows):
     assert set(table.loc[table["chosen"], "gamma"]) == {0.5}
 
 
-def test_the_caption_has_the_choice_beside_the_printed_one_and_what_it_waits_for(tmp_path, rows):
-    made = gamma.draw(tmp_path, rows)
-    assert f"{MATH} F-GRPO 1 (0.5: 44.0, 1: 45.0, 2: 31.0), printed 0.5" in made.caption
-    assert f"F-CISPO of {MATH}" in made.caption
-    kept = pd.read_csv(tmp_path / "f_grpo" / "figures" / f"{made.name}.csv")
-    assert list(kept) == gamma.KEPT
-    without = gamma.draw(tmp_path, rows[rows["table"] != "gamma 2"])
-    assert without.left_out
-    assert not without.caption
-
-
 def test_every_printed_exponent_is_of_a_model_and_method():
     known = gamma.printed()
     assert len(known) == 12

@@ -12,8 +12,6 @@ from refuses import refuses
 from tiny import ROOT
 
 from common.comparison import published
-from common.errors import UserError
-from common.models.store import folder
 from common.reproduce import finish
 from common.sweeps import reproduce
 
@@ -72,31 +70,6 @@ def test_settings_are_as_printed():
         assert (y.scope, y.device, y.backend, y.sampling.lag) == ("cluster", "cuda", "local", 0)
 
 
-@pytest.mark.parametrize("scale", ["gpu", "gpu_smoke"])
-def test_rows_come_cheapest_first_after_the_supervised_model(scale):
-    first, *rest = runs("f_grpo", scale)
-    assert (first.name, first.optim.steps) == ("maze_base", 0)
-    cost = [x.optim.steps * x.sampling.prompts * x.sampling.group_size for x in rest]
-    assert cost == sorted(cost)
-    assert len(rest) == 18
-    assert {folder(x.model, ROOT) for x in rest} == {folder(first.model, ROOT)}
-    assert first.results_dir == ("results/smoke" if scale == "gpu_smoke" else "results")
-
-
-@pytest.mark.parametrize(
-    ("words", "seconds"),
-    [([], None), (["budget=4h"], 4 * 3600), (["budget=1.5m"], 90), (["budget=0h"], 0)],
-)
-def test_a_budget_is_hours_or_minutes(words, seconds):
-    assert asked("f_grpo", "scale=gpu", *words).seconds == seconds
-
-
-@pytest.mark.parametrize("words", [["budget=4"], ["budget=h"], ["budget=-1h"], ["budget=4 h"]])
-def test_other_budgets_are_refused(words):
-    with pytest.raises(UserError, match="give hours or minutes, as in 4h or 90m"):
-        asked("f_grpo", "scale=gpu", *words)
-
-
 def test_without_a_gpu_the_full_size_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     x = replace(composed(("experiment=gpu/maze_grpo_n4",), "f_grpo"), results_dir=str(tmp_path))
@@ -137,16 +110,14 @@ def test_small_on_a_cpu_to_the_printed_cells(tmp_path, capfd, monkeypatch):
     assert len((home / x.run_id / "metrics.jsonl").read_text().splitlines()) == 2
     cells = pd.read_csv(home / "cells.csv")
     cells = cells[cells["table"] == "table4_v2"]
-    assert len(cells) == 54
     there = cells[cells["rerun"].notna()]
+    assert len(cells) == len(there)  # printed cells without a rerun are in published/
     assert set(there["benchmark"]) == {"Maze (N=4)"}
     assert len(there) == 9  # three methods, three k
     assert set(there["n_problems"]) == {6}
     assert there["verdict"].isin(["differs", "within noise"]).all()
     assert there["rerun"].between(0, 100).all()
     assert (there["notes"] == "INC102").all()
-    rest = cells[cells["rerun"].isna()]
-    assert set(rest["verdict"]) == {"not run"}
     claims = pd.read_csv(home / "claims.csv").set_index("id")
     assert claims["published"]["v2_maze_pass1"] == "holds"
     assert claims["cluster"]["v2_maze_pass1"] == "not run"  # of six group sizes there is one

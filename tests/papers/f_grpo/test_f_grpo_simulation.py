@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from refuses import refuses
 from scipy.stats import chisquare
 
 from common.config.compose import compose
@@ -15,7 +14,6 @@ from common.config.strict import strict
 from common.errors import UserError
 from papers.f_grpo.simulation import tables
 from papers.f_grpo.simulation.config import Simulation
-from papers.f_grpo.simulation.figures import figure
 from papers.f_grpo.simulation.formulas import ascend, draw, gradient, metrics
 from papers.f_grpo.simulation.tables import COLUMNS, simulate
 
@@ -240,16 +238,6 @@ def test_workers_give_the_same_bytes(tmp_path):
     assert one == two
 
 
-def test_gamma_zero_is_no_focal_weight_and_gamma_one_slows():
-    counts = torch.tensor(
-        [[1.0, 0, 3, 0]]
-    )  # mu = 1/4, so r~ = +1.5 and -0.5, whatever gamma scales
-    options = {"objective": "score", "correct": 2, **REWARDS}
-    plain = gradient(counts.clone(), None, gamma=0.0, **options)
-    np.testing.assert_allclose(plain, [[1.5 / 4, 0, -1.5 / 4, 0]])
-    np.testing.assert_allclose(gradient(counts, None, gamma=1.0, **options), 0.75 * plain)
-
-
 @pytest.mark.parametrize(
     ("override", "message"),
     [
@@ -272,12 +260,6 @@ def test_bad_input_names_key_and_remedy(override, message):
     assert message in str(error.value)
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_a_missing_gpu_is_said():
-    with refuses("device", "cpu"):
-        tables.run(config("device=cuda"))
-
-
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_a_gpu_gives_the_same_up_to_sampling_noise():
     c = config("steps=200", "every=200")
@@ -288,26 +270,3 @@ def test_a_gpu_gives_the_same_up_to_sampling_noise():
         for device in ("cpu", "cuda")
     ]
     np.testing.assert_allclose(means[1], means[0], atol=0.02)
-
-
-@pytest.mark.sweep
-def test_figures_hold_what_is_drawn(tmp_path):
-    c = config(f"results_dir={tmp_path}", "N=[2,16]")
-    tables.run(c)
-    folder = tables.run(replace(c, objective="printed"))
-    final, trajectory = (pd.read_csv(folder / f"{name}.csv.gz") for name in ("final", "trajectory"))
-    figure(final, trajectory, tmp_path / "figures")
-    for name in ("fig4", "fig4_matched", "fig4_readings"):
-        assert (tmp_path / "figures" / f"{name}.png").stat().st_size > 10_000
-        assert (tmp_path / "figures" / f"{name}.pdf").exists()
-    drawn = pd.read_csv(tmp_path / "figures" / "fig4.csv")
-    cell = drawn.query("panel == 'c' and metric == 'M_ret' and gamma == 1 and N == 16").iloc[0]
-    seeds = final.query("reading == 'score_adam' and gamma == 1 and N == 16")["M_ret"]
-    assert cell["mean"] == pytest.approx(seeds.mean())
-    assert cell["low"] == pytest.approx(seeds.min())
-    assert set(pd.read_csv(tmp_path / "figures" / "fig4_readings.csv")["reading"]) == {
-        "printed_adam",
-        "score_adam",
-    }
-    with pytest.raises(UserError, match="choose from: printed_adam, score_adam"):
-        figure(final, trajectory, tmp_path, reading="eq7_sgd")

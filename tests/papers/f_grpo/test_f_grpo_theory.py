@@ -60,15 +60,6 @@ def test_lemma_3_1_by_enumerating_all_groups(mu, tau, N):
     assert formulas.pr_tail_miss(mu, tau, N) == pytest.approx(missed, abs=1e-12)
 
 
-def test_lemma_3_1_by_simulation():
-    mu, tau, N, groups = 0.6, 0.02, 32, 200_000
-    counts = np.random.default_rng(0).multinomial(N, [tau, mu - tau, 1 - mu], size=groups)
-    missed = (counts[:, 0] == 0) & (counts[:, 2] > 0) & (counts[:, 2] < N)
-    assert formulas.pr_tail_miss(mu, tau, N) == pytest.approx(
-        missed.mean(), abs=5 * missed.std() / np.sqrt(groups)
-    )
-
-
 @pytest.mark.parametrize(
     ("mu", "tau"), [(1e-9, 1e-12), (0.3, 1e-12), (0.3, 6.3e-5), (0.999999, 6.3e-5)]
 )
@@ -113,12 +104,6 @@ def test_peak_is_the_brute_force_maximum():
         assert N[curve.argmax()] == peak.N or curve[peak.N - 1] == pytest.approx(
             curve.max(), rel=1e-15
         )
-
-
-@pytest.mark.parametrize("mu", [0.8, 0.5, 0.2])
-def test_smaller_rho_moves_the_peak_right_and_up(mu):
-    peaks = [formulas.peak_group_size(mu, rho * mu) for rho in (0.5, 0.1, 1e-2, 1e-3, 1e-5)]
-    assert all(a.N < b.N and a.value < b.value for a, b in itertools.pairwise(peaks))
 
 
 # --- Eq. 7, 8, 13, 20, 21
@@ -176,9 +161,8 @@ def test_equations_8_and_13_are_the_exact_first_order(R_w):
                 dz = formulas.logit_update(p, correct, sampled, **step)
                 exact = softmax(np.log(p) + dz)[subset].sum() - p[subset].sum()
                 errors.append(abs(closed(p, correct, sampled, **step) - exact) / eta)
-                # equal to the subset-mass identity (Eq. 21), which is the summed Jacobian (Eq. 20)
+                # the summed Jacobian (Eq. 20)
                 first_order = (p * (dz - p @ dz))[subset].sum()
-                assert formulas.delta_mass(p, dz, subset) == pytest.approx(first_order, abs=1e-16)
                 assert closed(p, correct, sampled, **step) == pytest.approx(first_order, abs=1e-16)
             assert errors[0] < 1e-3
             assert (
@@ -192,15 +176,8 @@ def test_exact_mass_change_equals_the_plain_softmax_and_stays_precise():
     plain = softmax(np.log(p) + dz)[correct].sum() - p[correct].sum()
     assert formulas.exact_delta_mass(p, dz, correct) == pytest.approx(plain, abs=1e-14)
     tiny = formulas.exact_delta_mass(p, 1e-12 * dz, correct)
-    assert tiny == pytest.approx(formulas.delta_mass(p, 1e-12 * dz, correct), rel=1e-9, abs=0)
-
-
-def test_batches_of_instances_equal_the_single_ones():
-    p, correct, sampled = (np.stack(parts) for parts in zip(*map(instance, range(4)), strict=True))
-    for function in (formulas.delta_q_pos, formulas.delta_q_u_pos, formulas.logit_update):
-        batch = function(p, correct, sampled, **{**UNIT, "N": 5})
-        single = [function(*instance(seed), **{**UNIT, "N": 5}) for seed in range(4)]
-        np.testing.assert_allclose(batch, single, rtol=1e-13)
+    first_order = 1e-12 * (p * (dz - p @ dz))[correct].sum()
+    assert tiny == pytest.approx(first_order, rel=1e-9, abs=0)
 
 
 # --- Lemma B.1, Corollary B.2
@@ -279,29 +256,14 @@ def test_focal_weight_needs_gamma_above_a_half_to_silence_wrong_answers_of_easy_
     ("call", "message"),
     [
         (lambda: formulas.pr_active(1.0, 2), r"mu_pos=1.0: .*\(0, 1\)"),
-        (lambda: formulas.pr_active([0.5, -0.1], 2), "mu_pos=-0.1"),
-        (lambda: formulas.pr_active(float("nan"), 2), "mu_pos=nan"),
-        (lambda: formulas.pr_active(0.5, 0), "N=0"),
         (lambda: formulas.pr_active(0.5, [2, 2.5]), "N=2.5"),
         (lambda: formulas.pr_tail_miss(0.5, [0.1, 0.6], 2), "tau=0.6"),
-        (lambda: formulas.pr_tail_miss(0.5, -0.1, 2), "tau=-0.1"),
-        (lambda: formulas.pr_tail_miss(0.5, 0.1, 0), "N=0"),
         (lambda: formulas.peak_group_size(0.5, 0.0), "tau=0.0"),
-        (lambda: formulas.peak_group_size(0.5, 0.5), "tau=0.5"),
-        (lambda: formulas.peak_group_size(1.5, 0.5), "mu_pos=1.5"),
         (lambda: formulas.scaled_advantage(0.5, gamma=-1), "gamma=-1"),
-        (lambda: formulas.scaled_advantage(0.0, gamma=1), "mu_pos=0.0"),
         (lambda: formulas.delta_q_pos(*HAND, **{**UNIT, "R_w": 1.0}), "R_c=1.0"),
-        (lambda: formulas.delta_q_pos(*HAND, **{**UNIT, "N": 0}), "N=0"),
-        (lambda: formulas.delta_q_u_pos(*HAND, **{**UNIT, "N": 1}), "N=1: .* 2 distinct"),
+        (lambda: formulas.delta_q_u_pos(*HAND, **{**UNIT, "N": 1}), "N=1"),
         (lambda: formulas.logit_update(2 * HAND[0], *HAND[1:], **UNIT), r"sum\(p\)=2.0"),
-        (lambda: formulas.logit_update(HAND[0], HAND[1] * 1, HAND[2], **UNIT), "mask=int64"),
-        (lambda: formulas.delta_mass(HAND[0], HAND[0], HAND[1][:2]), "mask=bool"),
-        (lambda: formulas.delta_mass(np.array([1.5, -0.5]), 0, HAND[1][:2]), "p=-0.5"),
-        (lambda: formulas.expected_p_pos(HAND[0], HAND[1], -1), "k=-1"),
         (lambda: formulas.expected_p_neg(HAND[0], HAND[1], [1, 3], N=2), "N - k=-1"),
-        (lambda: formulas.expected_p_pos(HAND[0], HAND[1] | True, 1), "both correct and wrong"),
-        (lambda: formulas.expected_s_r(*HAND[:2], 1, N=2, R_c=0, R_w=1), "R_c=0"),
     ],
 )
 def test_bad_input_is_named(call, message):

@@ -10,9 +10,9 @@ from common.config.compose import compose
 from common.config.strict import strict
 from common.errors import UserError
 from common.experiment import load
-from common.models import pretrain, store
+from common.models import store
 from common.results.collect import verify
-from common.tasks import countdown, expressions
+from common.tasks import expressions
 from common.verifiers.code import sandbox
 from papers.fade.code_rewards import runs
 
@@ -82,13 +82,3 @@ def test_the_task_is_in_the_models_name():
     assert plain.run_id != other.run_id
     with pytest.raises(UserError, match="task"):
         load(["+model.pretrain.task=other"], "fade")
-
-
-def test_each_task_has_its_own_words():
-    known = pretrain.tokenizer(expressions.WORDS)
-    prompt, response = expressions.demonstrations(count=1, seed=0)[0]
-    ids = known(response + pretrain.EOS)["input_ids"]
-    assert known.batch_decode([ids], skip_special_tokens=True) == [response]
-    assert known.convert_ids_to_tokens(ids)[0] == expressions.OPENING
-    assert known(prompt)["input_ids"]
-    assert len(pretrain.tokenizer()) == len(countdown.WORDS) + 2

@@ -5,15 +5,13 @@ from functools import partial
 import compositions
 import pandas as pd
 import pytest
-from compositions import asked, runs
-from tiny import ROOT, TINY
+from tiny import TINY
 
 from common.config.resolve import resolve
 from common.experiment import load
 from common.methods.binding import bind, largest_weight
 from papers.fade import figures
 
-HOME = ROOT / "papers" / "fade"
 EXPERIMENTS = [name for name in compositions.laptop("fade") if not name.startswith("code")]
 experiment = partial(compositions.experiment, paper="fade")
 
@@ -60,25 +58,6 @@ def test_equalised_runs_have_grpos_largest_weight(name, share):
     assert resolve(x.optim.equalise_to, "optim.equalise_to").func is reference.advantage.func
     assert largest_weight(bind(x.method), 8, x.reward, {}) == pytest.approx(share)
     assert largest_weight(reference, 8, x.reward, {}) == pytest.approx(7 / 8**0.5, rel=1e-4)
-
-
-def test_the_seeds_of_the_scales():
-    seeds = {}
-    for x in runs("fade", "laptop"):
-        seeds.setdefault(x.label, set()).add(x.seed)
-    assert set(seeds) == {"base", "GRPO", "AsymGRPO (delta=0.5)", "FADE"}
-    assert all(len(three) == 3 for three in seeds.values())
-    full = asked("fade").scales["full"]
-    planned = [
-        (s.table, name, seed, tuple(s.overrides))
-        for s in full.sweeps
-        for name in s.rows
-        for seed in s.seeds
-    ]
-    assert len(set(planned)) == len(planned)
-    assert {name for _, name, _, _ in planned} >= set(EXPERIMENTS)
-    five = {name for _, name, seed, _ in planned if seed == 5}
-    assert {experiment(name).label for name in five} == {"base", *figures.MAIN}
 
 
 def test_one_tiny_run_logs_the_controller(results):

@@ -1,51 +1,16 @@
 """FADE's training curves, comparison and figures of the laptop runs, on made-up results."""
 
-from functools import partial
-
-import compositions
 import numpy as np
 import pandas as pd
 import pytest
 from made_up_runs import made_up_counts, made_up_run
-from tiny import ROOT
 
-from common.claims import judge
 from common.comparison import compare
-from common.comparison.gather import gather
 from common.comparison.spec import spec_of
-from papers.fade import figures, laptop
+from papers.fade import laptop
 from papers.fade.compare import weight_rows
-from papers.fade.fits import tables as fits
 
 SPEC = spec_of("fade")
-
-HOME = ROOT / "papers" / "fade"
-EXPERIMENTS = [name for name in compositions.laptop("fade") if not name.startswith("code")]
-experiment = partial(compositions.experiment, paper="fade")
-
-
-@pytest.mark.sweep
-def test_labels_are_those_that_claims_figures_and_pairs_speak_of():
-    labels = {experiment(name).label for name in EXPERIMENTS}
-    assert {experiment(name).eval.n for name in EXPERIMENTS} == {200}
-    spoken = {method for pair in SPEC.pairs for method in pair}
-    spoken |= {*figures.MAIN, *figures.ABLATION, *figures.AVERAGES, *figures.DELTAS}
-    spoken |= {*figures.REGIMES, *figures.REGIMES.values()}
-    for claim in judge.load(HOME / "claims.yaml"):
-        predicate = claim.get("laptop", {})
-        if "laptop_strong" in str(predicate):
-            spoken |= set(methods(predicate))
-    assert spoken <= labels
-
-
-def methods(node):
-    """Every `method` value of a predicate."""
-    if isinstance(node, dict):
-        for key, value in node.items():
-            yield from [value] if key == "method" else methods(value)
-    if isinstance(node, list):
-        for value in node:
-            yield from methods(value)
 
 
 # ---- training curves
@@ -137,42 +102,6 @@ def test_laptop_runs_are_judged(finished, capsys):
     assert verdicts["shift"] == "not claimed here"
     page = (finished / "fade" / "comparison.md").read_text()
     assert "rare pass@100" in page
-
-
-@pytest.mark.sweep
-@pytest.mark.sweep
-def test_laptop_figures_show_what_was_run(finished):
-    laptop.measure(finished, gather(finished, "fade").scopes["laptop"])
-    fits.measure(finished)
-    figures.draw(finished)
-    folder = finished / "fade" / "figures"
-    drawn = {path.stem for path in folder.glob("laptop_strong_*.png")}
-    expected = {
-        "training", "matched", "passk", "methods", "fig8_controller", "fig4_sign",
-        "fig6_coefficients", "fig13_curves", "fig10_solve_rates", "fig11_budgets",
-        "fig12_difficulty",
-    }  # fmt: skip
-    assert drawn == {f"laptop_strong_{name}" for name in expected}  # no ablation, no other regime
-    ends = pd.read_csv(folder / "laptop_strong_fig4_sign.csv")
-    ends = ends[ends["panel"] == "ends"].set_index(["method", "seed"])
-    mean = 0.3 * np.arange(5, 41, 5).mean() / 40
-    expected = 2 * mean / (1 - mean)
-    assert ends.loc[("AsymGRPO (delta=2)", 1), "rho"] == pytest.approx(expected, rel=1e-3)
-    kept = finished / "fade" / "laptop"
-    assert (kept / "laptop_strong_training.csv.gz").exists()
-    fitted = pd.read_csv(kept / "laptop_strong_coefficients.csv")
-    assert set(fitted["method"]) == {"base", "GRPO", "mean GRPO", "FADE", "AsymGRPO (delta=0.5)"}
-    assert (fitted["b_low"] <= fitted["b_high"]).all()
-
-
-@pytest.mark.sweep
-def test_figures_need_no_run_folders(finished, tmp_path):
-    import shutil
-
-    shutil.copytree(finished / "fade" / "laptop", tmp_path / "fade" / "laptop")
-    curves = laptop.read(tmp_path, "laptop_strong")
-    assert set(curves["method"]) >= {"FADE", "GRPO"}
-    assert curves["step"].max() == 40
 
 
 # ---- printed numbers

@@ -146,16 +146,6 @@ def test_parts_of_other_settings_are_not_mixed(hub):
         prepare(config(hub, **{"sets.openmathreasoning.share": 0.5}))
 
 
-def test_a_share_is_drawn_and_the_same_again(hub):
-    table(hub / "maths/data/cot-00000-of-00001.parquet", [MATHS] * 400)
-    words = {"sets.openmathreasoning.rows": 400, "sets.openmathreasoning.share": 0.25}
-    first = prepare(config(hub, **words))["openmathreasoning"]
-    assert 70 < first["kept"] < 130
-    assert first["kept"] + first["not drawn"] == 400
-    other = prepare(config(hub, folder=f"{hub}/twice", **words))["openmathreasoning"]
-    assert other == first
-
-
 def test_what_cannot_be_prepared_is_named(hub):
     for changes, message in (  # each in a folder of its own
         ({"sets.openmathreasoning.rows": 5}, r"rows=5: .* gives 3; pin the revision"),

@@ -1,20 +1,14 @@
 """The job that measures weight changes after a cluster's training."""
 
-import json
-import os
-import subprocess
-import sys
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-import yaml
 from refuses import refuses
 from safetensors.torch import save_file
-from tiny import ROOT
 
 from common.config.schema import Model
 from common.evaluation.config import Row
@@ -22,12 +16,9 @@ from common.results.collect import verify
 from common.sweeps.measures import Measure, measures_of
 from common.sweeps.plan import Sweep, runs_of, scales_of
 from common.sweeps.profiles import load_profile
-from papers.fade.cluster_figures import BY_DELTA, HEAD, RANK1, WEIGHED
-from papers.fade.cluster_figures import weights as figure
 from papers.fade.weights import cluster
 from papers.fade.weights.checkpoints import SINGLE
-from slurm import cost, plan, status
-from slurm.job import Task
+from slurm import cost, plan
 from slurm.tables import chosen
 
 SHAPES = {
@@ -112,22 +103,6 @@ def test_a_step_that_is_measured_is_not_measured_again(trained, monkeypatch):
     assert len(seen) == 3
 
 
-@pytest.mark.process
-def test_the_job_measures_and_its_status_is_known(trained, tmp_path):
-    x, _ = trained
-    (tmp_path / "x.yaml").write_text(yaml.safe_dump(asdict(x)))
-    submission = tmp_path / "sub"
-    task = Task("measure", x.path.name, "fade", str(tmp_path), str(tmp_path / "x.yaml"),
-                str(submission / "runs" / x.path.name), 10, 5, 1, 0)  # fmt: skip
-    words = [sys.executable, "-m", "slurm.local_gpus", json.dumps(asdict(task))]
-    env = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    row = {"key": x.path.name, "kind": "measure", "job_id": "1", "predicted": None, "steps": 2}
-    cell = status._cell(tmp_path, "fade", row | {"submission": str(submission), "log": ""}, None)
-    assert (cell.state, cell.step, cell.steps) == ("done", 2, 2)
-
-
 def test_a_model_that_is_not_there_is_named(trained):
     x, _ = trained
     with refuses("measures.steps", "70"):
@@ -175,21 +150,3 @@ def test_steps_that_a_training_does_not_keep_are_refused():
         measures_of(config, sweep, runs)
     with refuses("table3.measures", "weight"):
         measures_of(config, replace(sweep, measures={"weight": {}}), runs)
-
-
-@pytest.mark.parametrize(
-    ("name", "methods", "metrics"),
-    [("fig5", WEIGHED, HEAD), ("fig3_right", BY_DELTA, RANK1)],
-)
-def test_a_figure_of_weights_is_drawn_of_every_step(tmp_path, name, methods, metrics):
-    about = {"model": "Qwen 2.5 7B", "seed": 1}
-    rows = pd.DataFrame(
-        about | {"method": method, "step": step, "metric": f"{metric}, step {step}k", "value": 2.0}
-        for method in methods
-        for metric in (*metrics, "inner")
-        for step in (100, 400)
-    )
-    asked = {"name": name, "methods": methods, "metrics": metrics}
-    assert figure(rows, tmp_path, **asked).left_out == ""
-    assert len(pd.read_csv(tmp_path / f"cluster_{name}.csv")) == len(methods) * len(metrics) * 2
-    assert "mean GRPO" in figure(rows[rows["method"] != "mean GRPO"], tmp_path, **asked).left_out

@@ -10,11 +10,7 @@ from made_up_runs import made_up_counts, made_up_run
 from common.comparison import compare
 from common.comparison.gather import gather
 from common.comparison.spec import spec_of
-from common.config.compose import compose
-from common.config.strict import strict
 from papers.over_sharpening import figures, laptop
-from papers.over_sharpening.toy import tables
-from papers.over_sharpening.toy.config import Toy
 
 SPEC = spec_of("over_sharpening")
 
@@ -58,23 +54,3 @@ def test_laptop_runs_are_judged_and_drawn(tmp_path, capsys):
     assert set(entropy["method"]) == {"GRPO", "IAC", "DAPO", "DAPO+IAC"}
     counts = (tmp_path / "over_sharpening" / "laptop" / "counts.csv.gz").read_bytes()
     assert gzip.decompress(counts).startswith(b"table,model,method")
-
-
-@pytest.mark.sweep
-def test_toy_figures_hold_what_is_drawn(tmp_path):
-    small = ["seeds=3", "steps=20", "every=10", "lr=[0.3,1.0]", "G=[4,8]", "traces=2"]
-    config = strict(Toy, compose("over_sharpening", [*small, f"results_dir={tmp_path}"], "toy"))
-    folder = tables.run(config)
-    figures.draw(tmp_path)
-    drawn = tmp_path / "over_sharpening" / "figures"
-    names = {f"toy_fig{i}.png" for i in range(1, 6)} | {
-        "toy_collapse.png",
-        "toy_learning_rates.png",
-    }
-    assert names <= {path.name for path in drawn.glob("*.png")}
-    table = pd.read_csv(drawn / "toy_collapse.csv")
-    setting = "estimator == 'raw' and optimizer == 'momentum' and G == 4 and alpha == mu == 0"
-    shown = table.query(setting)
-    final = pd.read_csv(folder / "final.csv.gz").query(f"{setting} and lr == 1")
-    share = 100 * (final[["p_cat", "p_persian"]].max(axis=1) >= 0.99).mean()
-    assert shown["collapsed"].item() == pytest.approx(share)

@@ -43,18 +43,6 @@ def test_the_rule_shows_gains_middle_and_losses():
     assert few["problem_id"].tolist() == ["p", "q"]  # none twice
 
 
-def test_the_page_says_what_the_samples_hold():
-    samples = two_runs({"3 4 = 7": (1, 2)})
-    text = case_study.page(samples, ["run-a", "run-b"])
-    assert "`run-a`" in text
-    assert "### `3 4 = 7` (natural)" in text
-    assert "| right responses | 1 of 3 | 2 of 4 |" in text
-    assert "| different right answers | 1 | 2 |" in text
-    assert "| answer entropy (bits) | 1.58 | 2.00 |" in text  # 3 and 4 equal shares
-    assert "`\\boxed{3 4 = 70}` x 1<br>`\\boxed{3 4 = 71}` x 1" in text
-    assert "No prompt" in case_study.page(two_runs({"p": (0, 1)}), ["a", "b"])
-
-
 def test_a_models_text_cannot_break_the_page():
     assert case_study.quoted("a`b|c\nd\x1b[31m") == "`a'b¦c�d�[31m`"
     assert len(case_study.quoted("x" * 10**6)) <= case_study.LONGEST + 2

@@ -1,8 +1,5 @@
 """The two-stage paper's own rows, claims and published numbers."""
 
-import json
-
-import compositions
 import pandas as pd
 import pytest
 from tiny import ROOT
@@ -10,7 +7,6 @@ from tiny import ROOT
 from common.claims.judge import load as load_claims
 from common.comparison import compare
 from common.comparison.spec import spec_of
-from common.experiment import load
 from common.results.files import write_csv
 from papers.two_stage.compare import named, toy_rows
 from papers.two_stage.toy.tables import ENDS, PATHS
@@ -18,7 +14,6 @@ from papers.two_stage.toy.tables import ENDS, PATHS
 SPEC = spec_of("two_stage")
 
 CLAIMS = ROOT / "papers" / "two_stage" / "claims.yaml"
-NAMES = compositions.laptop("two_stage")
 
 
 # ---- claims
@@ -40,43 +35,6 @@ def test_published_verdicts_agree_with_what_is_known_to_contradict_the_text(tmp_
     theirs = verdicts[verdicts["published"] != "not claimed here"]["claim"]
     assert not theirs.str.startswith("Not the paper's").any()
     assert set(verdicts["laptop"]) <= {"not run", "not claimed here"}
-
-
-def test_claims_speak_of_methods_and_cells_that_are_there():
-    labels = {load([f"experiment={name}"], "two_stage").label for name in NAMES}
-    from common.config.compose import compose
-
-    toy = compose("two_stage", [], "toy")["figures"]
-    cells = {f"{figure} {cell['name']}" for figure, drawn in toy.items() for cell in drawn}
-    steps = {f"{step}{end}" for step in ("plain step", "Adam") for end in ("", ", -N")}
-    words = json.dumps([claim["laptop"] for claim in load_claims(CLAIMS) if "laptop" in claim])
-    asked = selectors(json.loads(words))
-    for one in asked:
-        if one.get("table") == "toy":
-            assert one["method"] in steps
-            assert one["benchmark"] in cells
-        elif one.get("table") != "theory" and "method" in one:
-            assert one["method"] in labels, one
-
-
-def selectors(predicates: list[dict]) -> list[dict]:
-    """Every selector of the predicates, with what `where` adds."""
-    with_method = []
-
-    def walk(node, where):
-        if isinstance(node, list):
-            for one in node:
-                walk(one, where)
-        elif isinstance(node, dict):
-            where = where | node.get("where", {})
-            if "method" in node:
-                with_method.append(where | node)
-            for key, one in node.items():
-                if key != "where":
-                    walk(one, where)
-
-    walk(predicates, {})
-    return with_method
 
 
 def test_toy_rows_by_hand(tmp_path):

@@ -1,7 +1,6 @@
 """The two-stage paper's experiments, sweeps and rows of the tables."""
 
 import csv
-from dataclasses import replace
 from functools import partial
 
 import compositions
@@ -9,7 +8,7 @@ import pytest
 from tiny import ROOT
 
 from common.comparison.spec import spec_of
-from common.sweeps.plan import Reproduce, evaluations, evaluations_of, experiments
+from common.sweeps.plan import Reproduce, evaluations, evaluations_of
 from papers.two_stage.cluster import GREEDY
 
 pytestmark = pytest.mark.sweep
@@ -46,55 +45,10 @@ def test_every_experiment_has_the_papers_regularisers(name):
     assert ("gspo" in x.method.loss["_target_"]) == name.startswith("gspo")
 
 
-def test_every_sweep_composes_and_starts_from_the_base(tmp_path):
-    from common.config.compose import compose
-    from common.config.strict import strict
-
-    whole = strict(Reproduce, compose("two_stage", [f"results_dir={tmp_path}"], "reproduce"))
-    scales = {  # one seed of each sweep is enough to compose it
-        name: replace(scale, sweeps=[replace(sweep, seeds=[1]) for sweep in scale.sweeps])
-        for name, scale in whole.scales.items()
-    }
-    for name, runs in {"smoke": 5, "full": 9, "long": 3}.items():
-        planned = experiments(replace(whole, scale=name, scales=scales))
-        assert len(planned) == len({x.run_id for x in planned}) == runs
-        needed = {"base", "grpo", "grpo_n"} | ({"gspo", "gspo_n"} if name != "long" else set())
-        assert {x.name for x in planned} >= needed
-    assert whole.scales["long"].sweeps[1] in whole.scales["full"].sweeps
-    assert whole.scales["laptop"].sweeps[0].overrides == whole.scales["full"].sweeps[0].overrides
-
-
 # ---- the rows of the tables
 
 
 row = partial(compositions.experiment, paper="two_stage")
-
-
-@pytest.mark.parametrize("name", CLUSTER)
-def test_cluster_rows_are_as_printed(name):
-    x = row(name)
-    table = "table2" if "llama" in name else "table1"
-    rows = {(r["model"], r["method"]) for r in printed(table)}
-    assert (x.model.name, x.label) in rows
-    assert (x.scope, x.backend, x.data.name) == ("cluster", "verl", "math_train")
-    assert x.optim.lr == value("learning rate")
-    assert x.sampling.prompts == value("prompt batch size")
-    assert x.sampling.prompts / x.optim.mini_batches == value("mini-batch size")
-    assert x.sampling.group_size == value("rollouts per prompt G")
-    assert x.sampling.temperature == value("sampling temperature")
-    context = value("max context length (both models)")
-    assert x.sampling.max_tokens == x.eval.max_tokens == context - 1024
-    assert x.method.kl_coef == value("KL penalty coefficient (all algorithms)")
-    assert x.method.entropy_coef == value("entropy bonus coefficient (all algorithms)")
-    assert x.method.loss["eps_low"] == x.method.loss["eps_high"] == value("clip ratio")
-    trained = x.optim.steps > 0  # then the tables' samples are drawn by jobs of their own
-    assert x.eval.n == (x.eval.curve_n if trained else value("samples per prompt n"))
-    assert x.eval.temperature == value("temperature")
-    assert set(x.data.benchmarks) == {"math500"}  # none of the laptop's
-    negative = "negative_only" in x.method.advantage["_target_"]
-    assert negative == x.label.endswith("-N")
-    assert ("gspo" in x.method.loss["_target_"]) == x.label.startswith("GSPO")
-    assert (x.optim.steps == 0) == (x.label == "Base Model")
 
 
 def test_every_row_of_the_tables_has_one_experiment_that_a_scale_runs():

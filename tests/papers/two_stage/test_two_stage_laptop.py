@@ -1,12 +1,9 @@
 """The two-stage paper's laptop measurements, and tiny runs to the end."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pandas as pd
 import pytest
-from tiny import ROOT, TINY
+from tiny import TINY
 
 from common.backends.local import train
 from common.comparison import compare, gather, laptop_figures
@@ -70,23 +67,6 @@ def test_boundary_by_hand():
     assert list(laptop.boundary(frame, k=8).columns) == list(moved.columns)  # too few samples
 
 
-def test_the_stages_are_drawn_against_the_base(tmp_path):
-    k = figures.BOUNDARY_K
-    rows = [
-        dict(method=m, benchmark=b, metric=f"pass@{k}", step=s, value=v, seed=1)
-        for b in figures.TASKS
-        for m, s, v in (("base", 0, 60), ("GRPO", 100, 30), ("GRPO", 200, 50))
-    ]
-    curve = [dict(method="GRPO", seed=1, step=s, entropy=e) for s, e in ((100, 0.2), (200, 0.4))]
-    figures.stages(pd.DataFrame(rows), pd.DataFrame(curve), tmp_path / "stages")
-    drawn = pd.read_csv(tmp_path / "stages.csv")
-    rare = drawn.query("benchmark == 'rare'")
-    assert rare[["step", "mean"]].values.tolist() == [[0, 60], [100, 30], [200, 50]]
-    assert drawn.query("metric == 'training entropy'")["mean"].tolist() == [0.2, 0.4]
-    figures.stages(pd.DataFrame(rows), pd.DataFrame(curve[:0]), tmp_path / "none")
-    assert not (tmp_path / "none.csv").exists()
-
-
 @pytest.mark.sweep
 def test_tiny_runs_end_in_tables_page_figures_and_verdicts(results):
     for name in ("base", "grpo", "grpo_n"):
@@ -131,26 +111,3 @@ def test_tiny_runs_end_in_tables_page_figures_and_verdicts(results):
     first = (results / "two_stage" / "laptop" / "entropies.csv.gz").read_bytes()
     laptop.measure(results, runs)
     assert (results / "two_stage" / "laptop" / "entropies.csv.gz").read_bytes() == first
-
-
-@pytest.mark.process
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (
-            ["rlvr_papers", "compare", "paper=two_stage", "format=html"],
-            "error: format=html: use one of",
-        ),
-        (["papers.two_stage.case_study", "seed=one"], "error: seed=one: give a whole number"),
-    ],
-)
-def test_commands_refuse_what_they_do_not_know(words, message):
-    done = subprocess.run(
-        [sys.executable, "-m", *words],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 2
-    assert done.stderr.startswith(message)
-    assert "Traceback" not in done.stderr

@@ -156,27 +156,6 @@ def test_theorem_1_with_a_group_baseline_has_the_factor_1_minus_1_over_G(G):
     np.testing.assert_allclose(exact, (1 - 1 / G) * printed, atol=1e-14)
 
 
-@pytest.mark.parametrize("negative_only", [False, True])
-@pytest.mark.parametrize("G", [2, 3, 5])
-def test_enumerating_multisets_is_enumerating_groups(G, negative_only):
-    for p, r in (instance(1, V=4), (P, R)):
-        exact = expected_over_groups(p, r, G, negative_only)
-        update = formulas.enumerated_group_update(p, r, eta=1.0, G=G, negative_only=negative_only)
-        np.testing.assert_allclose(update, exact, atol=1e-14)
-    assert abs(update).max() > 1e-3
-
-
-def test_theorem_1_against_sampled_steps():
-    rng, G, n = np.random.default_rng(0), 3, 4000
-    drawn = rng.choice(3, size=(n, G), p=P)
-    steps = np.array([one_step(P, R, group, negative_only=False) for group in drawn])
-    exact = formulas.expected_group_update(P, R, eta=1.0, G=G)
-    error = steps.std(0) / n**0.5
-    assert (abs(steps.mean(0) - exact) < 4 * error).all()
-    printed = formulas.expected_logit_update(P, R, eta=1.0)
-    assert (abs(steps.mean(0) - printed) > 4 * error).any()  # the factor is not noise
-
-
 def test_best_and_worst_action_move_as_appendix_c4_says_and_so_do_only_their_logits():
     for seed in range(20):
         p, r = instance(seed, V=4)

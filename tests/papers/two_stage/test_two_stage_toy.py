@@ -11,7 +11,7 @@ from common.config.compose import compose
 from common.config.strict import strict
 from common.errors import UserError
 from papers.two_stage.theory import formulas
-from papers.two_stage.toy import figures, tables
+from papers.two_stage.toy import tables
 from papers.two_stage.toy.config import Cell, Toy
 from papers.two_stage.toy.formulas import draw_below, gradient
 from papers.two_stage.toy.stages import Stages
@@ -229,25 +229,3 @@ def test_bad_input_names_key_and_remedy(override, message):
         with pytest.raises(UserError) as error:
             config(override)
     assert message in str(error.value)
-
-
-@pytest.mark.sweep
-def test_figures_hold_what_is_drawn(tmp_path):
-    c = config(f"results_dir={tmp_path}", "seeds=5", "steps=30", "optimizers=[sgd]")
-    c = replace(c, figures={name: c.figures[name][:3] for name in ("fig1", "fig7")})
-    folder = tables.run(replace(c, methods=["full"]))
-    figures.draw(folder, tmp_path / "figures")
-    for name in ["fig1", "fig7", "toy_crossing"]:
-        assert (tmp_path / "figures" / f"{name}.png").stat().st_size > 10_000
-        assert (tmp_path / "figures" / f"{name}.pdf").exists()
-    key = ["cell", "step", "action"]
-    drawn = pd.read_csv(tmp_path / "figures" / "fig1.csv").sort_values(key, ignore_index=True)
-    paths = pd.read_csv(folder / "paths.csv.gz").query("figure == 'fig1'")
-    pd.testing.assert_frame_equal(drawn, paths.sort_values(key, ignore_index=True))
-    # the dashed line starts at the initial policy and follows the exact expected step
-    line = drawn[drawn["cell"] == "p2=0.1"].pivot(index="step", columns="action", values="expected")
-    start = line.loc[0].to_numpy()
-    np.testing.assert_allclose(start, [0.54, 0.1, 0.36])
-    dz = formulas.expected_group_update(start, [0.5, 1, 0], eta=0.1, G=2)
-    np.testing.assert_allclose(line.loc[1], formulas.softmax(np.log(start) + dz))
-    assert len(pd.read_csv(folder / "summary.csv")) == 3 + 2
