@@ -104,7 +104,7 @@ test-slurm: $(READY)
 test-verl: $(CLUSTER_VENV)/.ready
 	$(CLUSTER_VENV)/bin/python -m pytest -rs tests/cluster $(addprefix --ignore=,$(STARTS))
 
-STARTS := $(addprefix tests/cluster/test_verl_,run.py drills.py in_slurm.py)
+STARTS := $(addprefix tests/cluster/test_verl_,run.py in_slurm.py)
 
 # One start of verl at a time; after test-slurm, for a machine has one SLURM, and after test-verl, whose engines take 6 GB:
 # verl and vLLM of both at once, and other work beside them, have filled 24 GB, and Ray then kills a training.
