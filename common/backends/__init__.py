@@ -46,10 +46,12 @@ def module_of(name: str) -> ModuleType:
     for an unknown name."""
     backend(name)
     if name == "verl":
-        from common.backends.verl import backend as module
-    else:
-        from common.backends import local as module
-    return module
+        from common.backends.verl import backend as verl
+
+        return verl
+    from common.backends import local
+
+    return local
 
 
 def run_experiment(
