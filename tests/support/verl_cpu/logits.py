@@ -1,8 +1,8 @@
 """Logits of response tokens only, on a CPU.
 
 verl computes the logits of prompt tokens too and drops the values computed from them. With a
-vocabulary of 150,000 the logits of one token take a core some milliseconds, and in a cluster
-rehearsal (slurm/rehearsal) a step has a hundred times more prompt tokens than response tokens.
+vocabulary of 150,000 the logits of one token take a core some milliseconds, and in a row of the
+papers' size a step has a hundred times more prompt tokens than response tokens.
 """
 
 import torch
