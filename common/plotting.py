@@ -103,10 +103,10 @@ def save(figure, path: Path, drawn: pd.DataFrame | None) -> None:
 
 
 def quantised(png: bytes) -> bytes:
-    """Return the picture with a palette of 64 colours, a third of its size, if that is smaller.
-    Plots have few colours, so the loss cannot be seen."""
+    """Return the picture with a palette of 256 colours, a third of its size, if that is smaller.
+    With 64, methods of like colours became one colour."""
     picture = Image.open(io.BytesIO(png)).convert("RGB")
-    few = picture.quantize(64, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+    few = picture.quantize(256, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
     out = io.BytesIO()
     few.save(out, "PNG", optimize=True)
     return min(out.getvalue(), png, key=len)
