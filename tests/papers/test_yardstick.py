@@ -5,10 +5,12 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 from tiny import ROOT
 
 from common.errors import UserError
 from common.metrics.paired import Interval, two_way_interval
+from common.palette import look
 from common.results.columns import COLUMNS
 from common.results.files import read_csv
 from common.sweeps.plan import experiments, scales_of
@@ -17,7 +19,7 @@ from papers.yardstick.controls import controls
 from papers.yardstick.curves import Curve, curves
 from papers.yardstick.figures import show
 from papers.yardstick.last import against_base
-from papers.yardstick.page import markdown, rows_of
+from papers.yardstick.page import figure, markdown, rows_of
 from papers.yardstick.protocol import (
     ACCURACY,
     BEST,
@@ -293,3 +295,11 @@ def test_a_page_ranks_nothing_unreliable():
     text = markdown("mazes", ranking.assign(reliability=0.2), last, controls(drawn))
     lines = [line.split(" | ")[0].strip("| ") for line in text.splitlines()]
     assert [x for x in lines if x in ("iac", "fade", "max_rl")][:3] == ["fade", "iac", "max_rl"]
+
+
+def test_a_saved_picture_keeps_the_colours_of_methods_apart(tmp_path):
+    ranking = pd.read_csv(ROOT / "results" / "reference" / "third_countdown" / "ranking.csv")
+    figure("Subset-Countdown", ranking, tmp_path / "areas")
+    picture = Image.open(tmp_path / "areas.png").convert("RGB")
+    shown = {"#{:02X}{:02X}{:02X}".format(*color) for _, color in picture.getcolors(2**20)}
+    assert {look(method).color for method in ("GRPO", "FADE", "IAC", "GRPO-N")} <= shown
