@@ -2,12 +2,12 @@
 
     python -m bench.gpu_day [minutes=30] [size=full] [results_dir=results]        (make gpu-day)
 
-Runs four parts in this order: an estimate of what fits into the time, printed after a minute; the
-tests of tests/gpu and, where verl and vLLM are installed, those of tests/cluster that take a GPU (a
-whole run of backend=verl with its evaluation); bench.gpu; then the mazes of F-GRPO's second version
-(Table 4), cheapest row (experiment) first. The rows save checkpoints, so that the same command goes
-on where it stopped. The folder to commit (docs/gpu.md) is RESULTS/reference/gpu/<device>/, with
-summary.md, speeds, versions, metrics and the samples' hashes.
+Runs three parts in this order: the tests of tests/gpu and, where verl and vLLM are installed, those
+of tests/cluster that take a GPU (a whole run of backend=verl with its evaluation); bench.gpu; then
+the mazes of F-GRPO's second version (Table 4), cheapest row (experiment) first. The rows save
+checkpoints, so that the same command goes on where it stopped. The folder to commit (docs/gpu.md)
+is RESULTS/reference/gpu/<device>/, with summary.md, speeds, versions, metrics and the samples'
+hashes.
 
 It needs one NVIDIA GPU, PyTorch, transformers and the packages of NEEDS, but no network.
 size=smallest runs all of it in a minute or two; none of its numbers means anything.
@@ -50,17 +50,15 @@ class Size:
     plan: Plan  # plan of bench.gpu
     tests: tuple[str, ...]  # arguments of pytest
     rows: int  # how many rows to train at most, the cheapest first
-    samples: int  # samples per problem when an evaluation is timed
 
 
 SIZES = {
-    "full": Size("gpu", ON_GPU, ("tests/gpu", "--ignore=tests/gpu/test_day.py"), 19, 64),
+    "full": Size("gpu", ON_GPU, ("tests/gpu", "--ignore=tests/gpu/test_day.py"), 19),
     "smallest": Size(
         "gpu_smoke",
         replace(SMOKE, device="cuda", matmul=64),
         ("tests/gpu/test_training.py", "-k", "several"),
         3,
-        4,
     ),
 }
 
@@ -97,7 +95,6 @@ class Day:
 
         write_json(self.folder / "machine.json", circumstances() | device(self.size.plan))
         self.tell(f"{device(self.size.plan)['device']}, {self.seconds / 60:.0f} minutes")
-        self.attempt("estimate", self.estimate)
         self.attempt("tests/gpu", self.tests)
         self.attempt("bench.gpu", self.bench)
         for x in self.runs:
@@ -126,13 +123,6 @@ class Day:
             said = (str(error).splitlines() or [""])[0][:300]
             self.tell(f"{what}: FAILED, {type(error).__name__}: {said}")
         torch.cuda.empty_cache()
-
-    def estimate(self) -> None:
-        from bench.gpu_rows import estimates
-
-        left = self.seconds * (1 - BENCH)
-        for line in estimates(self.runs, left, self.size.samples, self.folder):
-            self.tell(line)
 
     def tests(self) -> None:
         """Run the tests in a process of their own while this process makes the mazes."""

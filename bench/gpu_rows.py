@@ -1,24 +1,19 @@
-"""The maze rows (experiments) of bench/gpu_day.py: timing a step, training until a given time, and
-what is kept of the runs."""
+"""The maze rows (experiments) of bench/gpu_day.py: training until a given time, and what is kept of
+the runs."""
 
 import json
-import tempfile
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from time import time
 
 import pandas as pd
 
 from common.backends.prompts import prompts
-from common.config.resolve import resolve
 from common.experiment import Experiment
 from common.results.files import read_jsonl, sha256, write_csv, write_json
 from common.sweeps.plan import changed, experiments, scales_of
 from common.sweeps.reproduce import done
 from common.sweeps.reproduce import train as trained
 
-PROBED = 512  # training mazes when a step is timed: a million take minutes
 EVERY = 100  # steps between the points of the curve that is kept
 
 
@@ -40,57 +35,6 @@ def steps_done(x: Experiment) -> int:
 def make_mazes(runs: list[Experiment]) -> None:
     """Make the training mazes of all rows, which this process then keeps (common/tasks/maze.py)."""
     prompts(runs[-1])
-
-
-def estimates(runs: list[Experiment], left: float, samples: int, folder: Path) -> Iterator[str]:
-    """Yield lines that say what fits into `left` seconds. For this the base model is made, and a
-    step of the cheapest row and an evaluation are timed. Writes estimate.csv."""
-    trained = [x for x in runs if x.optim.steps > 0]
-    step, evaluation = timed(trained[0], samples)
-    first = trained[0].sampling.group_size
-    rows, spent = [], 0.0
-    for x in runs:
-        each = step * x.sampling.group_size / first  # upper bound: small batches leave a GPU idle
-        todo = x.optim.steps - min(steps_done(x), x.optim.steps)
-        measured = todo // x.eval.every * evaluation * x.eval.curve_n / x.eval.n + evaluation
-        needed = 0.0 if done(x) else todo * each + measured
-        share = 1.0 if needed == 0 else max(0.0, min(1.0, (left - spent) / needed))
-        spent += needed
-        rows.append(dict(row=x.label, seconds_a_step=each, seconds=needed, share=share))
-    write_csv(folder / "estimate.csv", pd.DataFrame(rows))
-    yield f"a step of {trained[0].label}: {step:.3g} s, an evaluation: {evaluation:.3g} s"
-    for row in rows:
-        if row["share"] > 0:
-            yield f"{row['row']}: {row['seconds'] / 60:.1f} minutes to do, {row['share']:.0%} fit"
-    whole = sum(row["share"] == 1 for row in rows)
-    yield f"{whole} of {len(rows)} rows will be whole after this call, {spent / 3600:.1f} h all"
-
-
-def timed(x: Experiment, samples: int) -> tuple[float, float]:
-    """Return the seconds of a training step, and of an evaluation with eval.n samples per problem,
-    scaled up from one with `samples`."""
-    import torch
-
-    from common.backends.local import Loop
-    from common.rollout.local import draw
-
-    few = {**x.data.train, "size": min(PROBED, x.data.train["size"])}
-    x = replace(x, data=replace(x.data, train=few))
-    verifier = resolve(x.data.verifier, "data.verifier")
-
-    def seconds(function, *given) -> float:
-        start = time()
-        function(*given)
-        torch.cuda.synchronize()
-        return time() - start
-
-    with tempfile.TemporaryDirectory() as scratch:
-        loop = Loop(x, Path(scratch), lambda pairs: [verifier(*pair) for pair in pairs])
-        first = [seconds(loop.one_step, step) for step in (1, 2, 3)]
-        held = [prompt for part in loop.benchmarks.values() for prompt in part]
-        given = (loop.model, loop.tokenizer, held, samples, x.eval, (x.seed, "gpu-day"))
-        seconds(draw, *given)  # loads kernels
-        return min(first[1:]), seconds(draw, *given) * x.eval.n / samples
 
 
 def train(x: Experiment, end: float) -> str:
