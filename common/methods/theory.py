@@ -1,21 +1,17 @@
 """The lab: the exact effect of a method's weights, for any method file.
 
-    rlvr theory                                    every method: masses and figure
+    rlvr theory                                    the masses of every method
     rlvr theory method=power_alpha alpha=2         one method
     rlvr theory method=grpo p=0.3 G=16 json=true   one solve rate
-    rlvr theory method=grpo rewards='[[1,0,0,1]]' json=true
-    rlvr theory method=grpo policy='[0.4,0.3,0.3]' correct='[0]' eta=0.1
     rlvr theory method=f_grpo twin=grpo G=1024     the factor on optim.lr of a control
     rlvr theory method=mine.yaml                   a method file of your own
 
 A key without a dot that is none of the options is an argument of the advantage. Options:
-G=16 p= rewards= policy= correct= eta=0.1 twin= json=false results_dir=results;
---help prints this.
+G=16 p= twin= json=false; --help prints this.
 
 Every group of G responses with X successes is enumerated, X ~ Binomial(G, p); nothing is sampled.
 A method that looks at the whole batch is given one group at a time, with responses of equal length.
-The step of a loss is the gradient of its advantages at the policy that drew the group. Token
-weights are left out.
+Token weights are left out.
 FADE's Tables 1, 7 and 8 and Figs. 2 and 7 show these numbers for its methods. A controller sets the
 arguments of its first step, at a solve rate of 1/2 and an entropy of 1 nat.
 """
@@ -24,36 +20,27 @@ import json
 import math
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 import pandas as pd
-import torch
 from pydantic import Field, PositiveInt
 
 from common.config.compose import CONFIGS
 from common.config.compose import compose as compose_files
 from common.config.files import names
-from common.config.schema import Folder, Method, Reward
+from common.config.schema import Method, Reward
 from common.config.strict import strict
 from common.config.words import pairs
-from common.errors import require
 from common.methods import rate
 from common.methods.binding import (
     Bound,
-    advantages,
     all_groups,
     bind,
     check,
     group_weights,
     observe,
 )
-from common.methods.exact import (
-    after_step,
-    entropy,
-    expected_update,
-    masses,
-)
+from common.methods.exact import masses
 
 SOLVE_RATES = [0.1, 0.3, 0.5, 0.7, 0.9]
 
@@ -63,37 +50,13 @@ class Theory:
     method: Method
     G: PositiveInt
     p: Annotated[float, Field(ge=0, le=1)] | None
-    rewards: list[list[float]] | None
-    policy: list[float] | None
-    correct: list[int] | None
-    eta: float
     twin: str | None
     json: bool
-    results_dir: Folder
     reward: Reward
     sampling: dict
     optim: dict
 
     def __post_init__(self):
-        if self.rewards is not None:
-            lengths = {len(group) for group in self.rewards}
-            require(
-                len(lengths) == 1, "rewards", self.rewards, "give groups of one size: [[1,0,0]]"
-            )
-            require(lengths == {self.G}, "G", self.G, "must be the size of the groups in rewards")
-        if self.policy is not None:
-            require(
-                min(self.policy, default=0) > 0 and abs(sum(self.policy) - 1) < 1e-6,
-                "policy",
-                self.policy,
-                "give positive probabilities that sum to 1",
-            )
-            require(
-                bool(self.correct) and set(self.correct) <= set(range(len(self.policy))),
-                "correct",
-                self.correct,
-                f"give the right actions, each in 0..{len(self.policy) - 1}",
-            )
         check(bind(self.method), self.G, self.reward)
 
 
@@ -105,8 +68,6 @@ def compose(arguments: list[str]) -> Theory:
     for key, value in given.items():
         plain = key in known or "." in key
         overrides.append(f"{key}={value}" if plain else f"++method.advantage.{key}={value}")
-        if key == "rewards" and "G" not in given:
-            overrides.append(f"G={value.split(']')[0].count(',') + 1}")
     return strict(Theory, compose_files(CONFIGS, overrides, "theory"))
 
 
@@ -159,17 +120,13 @@ def main(words: list[str]) -> None:
     theory = compose(words)
     if theory.twin is not None:
         answer = {"lr_factor": _twin(theory, theory.twin)}
-    elif theory.rewards is not None:
-        answer = {"weights": _weights(theory)}
-    elif theory.policy is not None:
-        answer = _one_step(theory)
     elif theory.p is not None:
         answer = table(theory, [theory.p]).drop(columns=["method", "G", "p"]).iloc[0].to_dict()
     elif everything:
-        _show(family(words), "all")
+        _show(family(words))
         return
     else:
-        _show([theory], theory.method.name)
+        _show([theory])
         return
     if theory.json:
         print(json.dumps(_finite(answer), allow_nan=False))
@@ -187,29 +144,6 @@ def _twin(theory: Theory, name: str) -> float:
     )
 
 
-def _weights(theory: Theory) -> list[list[float]]:
-    bound, given = start(theory)
-    rewards = torch.tensor(theory.rewards, dtype=torch.float64)
-    lengths, correct = torch.ones_like(rewards), rewards == theory.reward.correct
-    found = advantages(bound, rewards, correct=correct, lengths=lengths, arguments=given)
-    return found.tolist()
-
-
-def _one_step(theory: Theory) -> dict:
-    bound, arguments = start(theory)
-    policy = torch.tensor(theory.policy, dtype=torch.float64)
-    correct = torch.zeros(len(policy), dtype=torch.bool)
-    correct[theory.correct] = True
-    weights = group_weights(bound, all_groups(theory.G), theory.reward, arguments)
-    update = expected_update(weights, policy, correct)
-    new = after_step(policy, update, theory.eta)
-    return {
-        "expected_update": update.tolist(),
-        "change_of_mass": (new - policy).tolist(),
-        "change_of_entropy": entropy(new) - entropy(policy),
-    }
-
-
 def _finite(value):
     """Return `value` with NaN, which pandas makes of a missing number, back as None."""
     if isinstance(value, dict):
@@ -217,7 +151,7 @@ def _finite(value):
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
-def _show(theories: list[Theory], name: str) -> None:
+def _show(theories: list[Theory]) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -233,32 +167,3 @@ def _show(theories: list[Theory], name: str) -> None:
         cells = ("" if pd.isna(cell) else f"{cell:.4g}" for cell in row[1:])
         shown.add_row(row[0], *cells)
     Console(markup=False, width=None if sys.stdout.isatty() else 120).print(shown)
-    path = Path(theories[0].results_dir) / "theory" / name
-    _draw(theories, path)
-    print(f"figure and its numbers: {path}.png .pdf .csv")
-
-
-def _draw(theories: list[Theory], path: Path) -> None:
-    """Draw m_S and m_F against the solve rate, one panel per method, with mean GRPO behind."""
-    from common import plotting
-
-    grid = [step / 50 for step in range(1, 50)]
-    drawn = pd.concat([table(theory, grid) for theory in theories], ignore_index=True)
-    columns = min(6, len(theories))
-    figure, axes = plotting.panels(
-        columns, math.ceil(len(theories) / columns), width=2.2 if columns > 1 else 4, height=1.9
-    )
-    for axis, theory in zip(axes.flat, theories, strict=False):
-        rows = drawn[drawn.method == theory.method.name]
-        G = theory.G
-        mean_grpo = [(G - 1) / G * p * (1 - p) for p in grid]
-        axis.plot(grid, mean_grpo, color="0.75", label="mean GRPO")
-        axis.plot(rows.p, rows.m_S, label="$m_S$")
-        axis.plot(rows.p, rows.m_F, linestyle="--", label="$m_F$")
-        axis.set_title(theory.method.name, fontsize=8)
-    for axis in axes.flat[len(theories) :]:
-        axis.set_visible(False)
-    for axis in axes[-1]:
-        axis.set_xlabel("solve rate p")
-    axes[0, 0].legend(fontsize=6)
-    plotting.save(figure, path, drawn)
