@@ -1,13 +1,12 @@
-"""The checks of a node before a job computes on it. Each check is a function of facts, so that all
-can be tested without a GPU. slurm/node.py gathers the facts."""
+"""The checks of a node before a job computes on it: a function of facts, so that all can be tested
+without a GPU. slurm/node.py gathers the facts."""
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from common.backends.verl.layout import reserved_cpus
 
-# The oldest driver for each CUDA version: docs.nvidia.com/deploy/cuda-compatibility
-DRIVERS = {12: 525, 13: 580}
 SOCKET = 107  # the most bytes in the path of a Unix socket
 RAY_OWN = len("/ray/session_2026-01-01_00-00-00_000000_0000000/sockets/plasma_store")  # 68
 VERL_OWN = len("/rlvr-00000000")  # the folder that common/backends/verl/process.py makes in TMPDIR
@@ -25,9 +24,13 @@ class Need:
     verl: bool = False  # trains through Ray: needs its sockets and flash-attn
     reduce: str = ""  # nccl or gloo, which sums over all GPUs of the job; "": not checked
 
+    @property
+    def processes(self) -> int:
+        """The processes of the sum on one node: one per GPU, or two to try it on a CPU."""
+        return self.gpus if self.cuda else 2
 
-@dataclass(frozen=True)
-class Found:
+
+class Found(NamedTuple):
     """The result of one check: what was seen, and `key=value: remedy` if that is not good
     enough."""
 
@@ -39,135 +42,107 @@ class Found:
         return f"{self.what:16} {self.seen}"
 
 
-def found(what: str, seen: str, bad: bool, problem: str) -> Found:
-    """Return the result of a check, with its problem only where what was seen is `bad`."""
-    return Found(what, seen, problem if bad else "")
+@dataclass(frozen=True)
+class Facts:
+    """What a node has. `torch` is what slurm/probe.py prints; empty where the job needs no GPU."""
+
+    node: str
+    folder: Path  # in the results folder
+    lock: str  # why a file in `folder` cannot be locked; "" if it can
+    tmpdir: str
+    shared_gib: float  # free in /dev/shm; 0 if there is none
+    cpus: int
+    address: str  # what the node's own name means on it
+    interface: str | None  # GLOO_SOCKET_IFNAME
+    torch: dict
 
 
-def driver(version: str | None, torch: str, cuda: str | None, fault: str) -> Found:
-    """Check the driver against torch's CUDA. An older driver passes where torch works all the same:
-    NVIDIA's cuda-compat package makes that possible on data centre GPUs."""
-    seen = f"driver {version or 'unknown'}, torch {torch} for CUDA {cuda or 'none'}"
-    if cuda is None:
-        said = f"torch={torch}: built without CUDA; make setup-cluster, submit from .venv-cluster"
-        return Found("driver", seen, said)
-    needed = DRIVERS.get(int(cuda.split(".")[0]))
-    old = bool(fault and version and needed and int(version.split(".")[0]) < needed)
+def judged(need: Need, f: Facts) -> list[Found]:
+    """Return what was seen of everything that the job needs, each with the problem, if any."""
+    said = f"files in {f.folder} cannot be locked; mount Lustre with -o flock, or take another"
+    found = [_found("flock", f.lock or "works", f.lock, f"flock={f.lock}: {said} results_dir")]
+    if need.verl:
+        long, room = len(f.tmpdir.encode()), SOCKET - RAY_OWN - VERL_OWN
+        said = (
+            f"TMPDIR={f.tmpdir}: {long} bytes, and Ray's sockets leave room for {room}; add "
+            '"export TMPDIR=/tmp" to setup in the profile'
+        )
+        found.append(_found("TMPDIR", f"{long} of at most {room} bytes", long > room, said))
+        wanted = SHARED_GIB * max(1, need.gpus)
+        said = (
+            f"/dev/shm={f.shared_gib:.2f} GiB: {wanted:.0f} GiB needed for weights and NCCL; "
+            "delete what killed jobs left there, or give a container more "
+            f"(--shm-size={wanted:.0f}g; apptainer takes the node's)"
+        )
+        seen = f"{f.shared_gib:.1f} GiB free"
+        found.append(_found("shared memory", seen, f.shared_gib < wanted, said))
+    if need.verl and need.nodes > 1:  # gloo binds to this address
+        said = (
+            f"GLOO_SOCKET_IFNAME=: the name {f.node} means {f.address} on {f.node} itself, where "
+            "no other node can reach it; name the network in setup: export GLOO_SOCKET_IFNAME=ib0"
+        )
+        bad = f.address.startswith("127.") and not f.interface
+        found.append(_found("own address", f"{f.address} {f.interface or ''}", bad, said))
+    if need.verl and need.cuda:
+        needed = reserved_cpus(need.gpus)
+        said = (
+            f"cpus={f.cpus}: verl reserves {needed} for {need.gpus} GPU(s), and Ray would wait for "
+            f"ever for what is missing; set cpus_per_node={needed} or more in the profile"
+        )
+        found.append(_found("CPUs", f"{f.cpus} of at least {needed}", f.cpus < needed, said))
+    return found + (_gpus(need, f) if need.cuda else [])
+
+
+def _gpus(need: Need, f: Facts) -> list[Found]:
+    """Check that the GPUs are there and free, that Triton compiles (verl's losses and vLLM need it,
+    and it a C compiler and Python.h), and that flash-attn, which verl's packed batches call, can be
+    imported. A driver that is too old is in torch's own words in `fault`."""
+    t, leave = f.torch, f"leave the node out (sbatch: {{exclude: {f.node}}} in the profile)"
+    said = f"torch={t['torch']}: built without CUDA; make setup-cluster, submit from .venv-cluster"
+    found = [_found("torch", f"{t['torch']} for CUDA {t['cuda']}", t["cuda"] is None, said)]
+    count, fault = len(t["memory"]), t["fault"] and f" ({t['fault']})"
     said = (
-        f"driver={version}: torch {torch} for CUDA {cuda} needs {needed} or newer; ask for "
-        "nodes that have it (constraint in the profile), or load NVIDIA's cuda-compat in setup"
+        f"gpus_per_node={need.gpus}: torch sees {count} on {f.node}{fault}; look at "
+        f"CUDA_VISIBLE_DEVICES and setup in the profile, or {leave}"
     )
-    return found("driver", seen, old, said)
-
-
-def gpus(free: list, wanted: int, fault: str, node: str) -> Found:
-    """Check that torch sees as many GPUs as the job was given."""
+    if t["cuda"] is not None:
+        bad = fault or count < need.gpus
+        found.append(_found("GPUs", f"{count} of {need.gpus}", bad, said))
+    taken = [f"GPU {i}={used:.1f} of {full:.1f} GiB" for i, used, full in busy(t["memory"])]
+    said = f"{', '.join(taken)}: in use on {f.node} before this job has begun; end what "
+    said += f"nvidia-smi shows there, or {leave}"
+    most = max((full - free for free, full in t["memory"]), default=0.0)
+    seen = f"at most {most:.1f} GiB in use before we begin"
+    found.append(_found("GPU memory", seen, taken, said))
     said = (
-        f"gpus_per_node={wanted}: torch sees {len(free)} on {node}{f' ({fault})' if fault else ''}"
-        "; look at CUDA_VISIBLE_DEVICES and setup in the profile, or leave the node out "
-        f"(sbatch: {{exclude: {node}}})"
-    )
-    bad = bool(fault) or len(free) < wanted
-    return found("GPUs", f"{len(free)} of {wanted}", bad, said)
-
-
-def memory(sizes: list, others: list[str], node: str) -> Found:
-    """Check that no other process uses the GPUs; `sizes` are (free, all) in GiB."""
-    taken = [(i, full - free, full) for i, (free, full) in enumerate(sizes)]
-    most = max((used for _, used, _ in taken), default=0.0)
-    bad = [f"GPU {i}={used:.1f} of {full:.1f} GiB" for i, used, full in taken if used > TAKEN_GIB]
-    said = (
-        f"{', '.join(bad)}: in use on {node} before this job has begun ("
-        f"{'; '.join(others) or 'by whom nvidia-smi does not say'}); end that process, or "
-        f"leave the node out (sbatch: {{exclude: {node}}} in the profile)"
-    )
-    return found("GPU memory", f"at most {most:.1f} GiB in use before we begin", bool(bad), said)
-
-
-def flash_attention(fault: str, torch: str) -> Found:
-    """Check that flash-attn can be imported. verl's packed batches call it, and it is compiled
-    against one version of torch."""
-    said = (
-        f"flash-attn={fault}: backend=verl needs it on GPUs, compiled for torch {torch}; "
-        "make setup-cluster FLASH_ATTN=WHEEL (docs/cluster.md)"
-    )
-    return found("flash-attn", "cannot be imported" if fault else "imported", bool(fault), said)
-
-
-def cpus(there: int, count: int) -> Found:
-    """Check the CPUs of this job on this node against what verl reserves for `count` GPUs."""
-    needed = reserved_cpus(count)
-    said = (
-        f"cpus={there}: verl reserves {needed} for {count} GPU(s), and Ray would wait for ever "
-        f"for what is missing; set cpus_per_node={needed} or more in the profile"
-    )
-    return found("CPUs", f"{there} of at least {needed}", there < needed, said)
-
-
-def locks(fault: str, folder: Path) -> Found:
-    """Check that files in the results folder can be locked, because a run is written by one
-    process."""
-    said = (
-        f"flock={fault}: files in {folder} cannot be locked; mount Lustre with -o flock, or "
-        "take another results_dir"
-    )
-    return found("flock", "fails" if fault else "works", bool(fault), said)
-
-
-def kernel(fault: str) -> Found:
-    """Check that Triton compiles a kernel, because verl's losses and vLLM call such kernels. Its
-    launcher is built with a C compiler and Python.h."""
-    said = (
-        f"triton={fault}: no kernel compiles on this node; load a C compiler in setup of the "
+        f"triton={t['kernel']}: no kernel compiles on this node; load a C compiler in setup of the "
         "profile (module load gcc) and take a Python that has Python.h, or a container"
     )
-    return found("Triton", "fails" if fault else "compiles", bool(fault), said)
-
-
-def loopback(address: str, interface: str | None, node: str) -> Found:
-    """Check that other nodes reach this one under its own name, because gloo binds to that
-    address."""
+    found.append(_found("Triton", t["kernel"] or "compiles", t["kernel"], said))
     said = (
-        f"GLOO_SOCKET_IFNAME=: the name {node} means {address} on {node} itself, where no "
-        "other node can reach it; name the network in setup: export GLOO_SOCKET_IFNAME=ib0"
+        f"flash-attn={t['flash']}: backend=verl needs it on GPUs, compiled for torch {t['torch']}; "
+        "make setup-cluster FLASH_ATTN=WHEEL (docs/cluster.md)"
     )
-    seen = f"{address}{f' ({interface})' if interface else ''}"
-    return found("own address", seen, address.startswith("127.") and not interface, said)
+    flash = _found("flash-attn", t["flash"] or "imported", t["flash"], said)
+    return [*found, flash] if need.verl else found
 
 
-def sockets(folder: str) -> Found:
-    """Check that the temporary folder's path leaves room for the path of Ray's sockets."""
-    long, room = len(folder.encode()), SOCKET - RAY_OWN - VERL_OWN
-    said = (
-        f"TMPDIR={folder}: {long} bytes, and Ray's sockets leave room for {room}; add "
-        '"export TMPDIR=/tmp" to setup in the profile'
-    )
-    return found("TMPDIR", f"{long} of at most {room} bytes", long > room, said)
-
-
-def shared_memory(free: float, count: int) -> Found:
-    """Check the `free` GiB in /dev/shm (0 if there is none) for `count` GPUs."""
-    wanted = SHARED_GIB * max(1, count)
-    said = (
-        f"/dev/shm={free:.2f} GiB: {wanted:.0f} GiB needed for weights and NCCL; delete what "
-        f"killed jobs left there, or give a container more (--shm-size={wanted:.0f}g; apptainer "
-        "takes the node's)"
-    )
-    return found("shared memory", f"{free:.1f} GiB free", free < wanted, said)
+def busy(memory: list) -> list[tuple[int, float, float]]:
+    """Return (number, GiB used, GiB) of the GPUs that are not free; `memory` is (free, all)."""
+    taken = [(i, full - free, full) for i, (free, full) in enumerate(memory)]
+    return [one for one in taken if one[1] > TAKEN_GIB]
 
 
 def reduction(need: Need, got: dict | None, fault: str) -> Found:
     """Report the all-reduce; `got` is what its first process printed, `fault` why it failed."""
-    name, count = need.reduce, processes(need) * need.nodes
+    name, count = need.reduce, need.processes * need.nodes
     seen = f"{name}, {got['count']} processes, {got['gb_per_s']:.3g} GB/s" if got else "failed"
     said = (
         f"{name}={fault}: a sum over {count} processes on {need.nodes} node(s) failed; name "
         "the network in setup (export NCCL_SOCKET_IFNAME=ib0); NCCL_DEBUG=INFO there says more"
     )
-    return found("all-reduce", seen, bool(fault), said)
+    return _found("all-reduce", seen, fault, said)
 
 
-def processes(need: Need) -> int:
-    """Return the number of processes of the all-reduce on one node: one per GPU, or two to try it
-    on a CPU."""
-    return need.gpus if need.cuda else 2
+def _found(what: str, seen: str, bad: object, problem: str) -> Found:
+    return Found(what, seen, problem if bad else "")

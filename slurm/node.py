@@ -1,7 +1,7 @@
 """The facts about a node that are checked before a job computes on it, or by `rlvr preflight`.
 
-slurm/checks.py has the checks; this module gathers the facts. A job of several nodes checks each of
-them, and its first task reports the problems of all.
+slurm/checks.py judges them. A job of several nodes checks each of them, and its first task reports
+the problems of all.
 """
 
 import fcntl
@@ -22,22 +22,7 @@ from typing import Any
 from common.backends import backend
 from common.errors import UserError
 from common.results.files import write_json
-from slurm.checks import (
-    Found,
-    Need,
-    cpus,
-    driver,
-    flash_attention,
-    gpus,
-    kernel,
-    locks,
-    loopback,
-    memory,
-    processes,
-    reduction,
-    shared_memory,
-    sockets,
-)
+from slurm.checks import Facts, Found, Need, busy, judged, reduction
 from slurm.ray_cluster import free_port, node_address
 
 PROBE_S, GATHER_S, REDUCE_S = 300, 600, 240  # seconds: slow file systems, late nodes, NCCL
@@ -47,37 +32,27 @@ PATIENCE_S = 60  # seconds to wait for GPU memory that a process still holds jus
 # ---- the facts
 
 
-def local(need: Need, folder: Path) -> list[Found]:
-    """Run the checks that need this node alone; `folder` is inside the results folder."""
-    found, node = [locks(_lock_fault(folder), folder)], socket.gethostname().split(".")[0]
-    if need.verl:
-        found += [sockets(tempfile.gettempdir()), shared_memory(_shared_gib(), need.gpus)]
-    if need.verl and need.nodes > 1:
-        host, interface = socket.gethostname(), os.environ.get("GLOO_SOCKET_IFNAME")
-        found.append(loopback(socket.gethostbyname(host), interface, node))
-    if need.verl and need.cuda:
-        found.append(cpus(_cpus(), need.gpus))
-    if not need.cuda:
-        skipped = ["driver", "GPUs", "GPU memory", "Triton"]
-        skipped += ["CPUs", "flash-attn"] if need.verl else []
-        return found + [Found(what, "not looked at: device=cpu") for what in skipped]
-    asked = _probe()
+def facts(need: Need, folder: Path) -> Facts:
+    """Gather the facts about this node; `folder` is inside the results folder."""
+    torch = _probe() if need.cuda else {}
     end = time.monotonic() + PATIENCE_S
-    while memory(asked["memory"], [], node).problem and time.monotonic() < end:
+    while torch and busy(torch["memory"]) and time.monotonic() < end:
         time.sleep(5)
-        asked = _probe()
-    torch, cuda, fault = asked["torch"], asked["cuda"], asked["fault"]
-    first = driver(_driver(), torch, cuda, fault)
-    found += [first, *([] if first.problem else [gpus(asked["memory"], need.gpus, fault, node)])]
-    found += [memory(asked["memory"], _others(), node), kernel(asked["kernel"])]
-    return found + ([flash_attention(asked["flash"], torch)] if need.verl else [])
-
-
-def _cpus() -> int:
-    """Return the CPUs that SLURM gave this job here; without SLURM, those that this process may
-    use."""
-    given = os.environ.get("SLURM_CPUS_PER_TASK") or os.environ.get("SLURM_CPUS_ON_NODE")
-    return int(given or len(os.sched_getaffinity(0)))
+        torch = _probe()
+    host, shared = socket.gethostname(), Path("/dev/shm")
+    # what SLURM gave this job here; without SLURM, what this process may use
+    cpus = os.environ.get("SLURM_CPUS_PER_TASK") or os.environ.get("SLURM_CPUS_ON_NODE")
+    return Facts(
+        node=host.split(".")[0],
+        folder=folder,
+        lock=_lock_fault(folder),
+        tmpdir=tempfile.gettempdir(),
+        shared_gib=shutil.disk_usage(shared).free / 2**30 if shared.exists() else 0.0,
+        cpus=int(cpus or len(os.sched_getaffinity(0))),
+        address=socket.gethostbyname(host) if need.nodes > 1 else "",
+        interface=os.environ.get("GLOO_SOCKET_IFNAME"),
+        torch=torch,
+    )
 
 
 def _lock_fault(folder: Path) -> str:
@@ -89,32 +64,6 @@ def _lock_fault(folder: Path) -> str:
     except OSError as error:
         return str(error.strerror)
     return ""
-
-
-def _shared_gib() -> float:
-    shared = Path("/dev/shm")
-    return shutil.disk_usage(shared).free / 2**30 if shared.exists() else 0.0
-
-
-def _driver() -> str | None:
-    """Return the version of NVIDIA's kernel module, which is visible in containers too; None if
-    unknown."""
-    with suppress(OSError):
-        text = Path("/proc/driver/nvidia/version").read_text()
-        if match := re.search(r"\b(\d{3,}\.\d+(?:\.\d+)?)\b", text):
-            return match[1]
-    return None
-
-
-def _others() -> list[str]:
-    """Return the processes that hold GPU memory (8 at most), if nvidia-smi exists and shows
-    them."""
-    query = ["--query-compute-apps=pid,process_name,used_memory", "--format=csv,noheader"]
-    try:
-        done = subprocess.run(["nvidia-smi", *query], capture_output=True, text=True, timeout=60)
-    except (OSError, subprocess.TimeoutExpired):
-        return []
-    return [f"pid {line.strip()}" for line in done.stdout.splitlines()[:8] if line.strip()]
 
 
 def _probe() -> dict:
@@ -130,7 +79,7 @@ def _reduce(need: Need, rank: int, address: str) -> tuple[dict | None, str]:
     """Run the all-reduce. Return (what the first of all processes printed, why it failed or "")."""
     host, port = address.rsplit(":", 1)
     command = [sys.executable, "-m", "torch.distributed.run", f"--nnodes={need.nodes}"]
-    command += [f"--nproc-per-node={processes(need)}", f"--node-rank={rank}"]
+    command += [f"--nproc-per-node={need.processes}", f"--node-rank={rank}"]
     command += [f"--master-addr={host}", f"--master-port={port}"]
     command += ["-m", "slurm.allreduce", need.reduce]
     out, fault = _run(command, REDUCE_S)
@@ -188,7 +137,9 @@ def by_hand(device: str, verl: bool, nodes: int) -> Need:
     count = int(os.environ.get("SLURM_GPUS_ON_NODE", "0"))
     if device == "auto" and not count:
         count = len(_probe()["memory"])
-    cuda = device == "cuda" or (device == "auto" and (count > 0 or _driver() is not None))
+    cuda = device == "cuda" or (
+        device == "auto" and (count > 0 or Path("/proc/driver/nvidia").exists())
+    )
     count = max(1, count) if cuda else 0
     reduce = "gloo" if not cuda else "nccl" if count * nodes > 1 else ""
     return Need(cuda, count, nodes, verl, reduce if verl else "")
@@ -203,7 +154,7 @@ def ready(need: Need, folder: Path, rank: int = 0) -> bool:
     instead: if it failed, it would end the first task before that has reported.
     """
     try:
-        found = local(need, folder)
+        found = judged(need, facts(need, folder))
     except UserError as error:
         found = [Found("torch", "does not start", str(error))]
     print("\n".join(["preflight:", *map(str, found)]), flush=True)
@@ -217,10 +168,8 @@ def ready(need: Need, folder: Path, rank: int = 0) -> bool:
         got, fault = _reduce(need, rank, every[0]["address"])
         last = reduction(need, got, fault)
         every = gather(folder, "reduced", rank, need.nodes, {"found": _found_lines([last])})
-    elif need.verl:
-        last = Found("all-reduce", f"not looked at: {'one GPU' if need.cuda else 'device=cpu'}")
-    if rank == 0 and need.verl:
-        print(last, flush=True)
+        if rank == 0:
+            print(last, flush=True)
     return _well(every, rank)
 
 

@@ -14,82 +14,47 @@ from tiny import ROOT, TINY
 
 from common.errors import UserError
 from common.experiment import load
-from slurm import checks, node
+from slurm import node
 from slurm.attempts import attempts
+from slurm.checks import Facts, Found, Need, judged, reduction
 
+H100 = Need(cuda=True, gpus=2, verl=True)
 OLD = "RuntimeError: The NVIDIA driver on your system is too old (found version 12040)"
-GOOD = {"torch": "2.11.0", "cuda": "13.0", "memory": [[78.2, 79.2]] * 2, "fault": "", "flash": ""}
-GOOD |= {"kernel": ""}
-H100 = node.Need(cuda=True, gpus=2, verl=True)
+TORCH = {"torch": "2.11.0", "cuda": "13.0", "memory": [[78.2, 79.2]] * 2, "fault": "", "flash": ""}
+TORCH |= {"kernel": ""}
+SOUND = Facts("n1", ROOT, "", "/tmp", 500.0, 16, "10.0.0.1", None, TORCH)  # a node with two H100s
 
 
 @pytest.mark.parametrize(
-    ("version", "cuda", "fault", "said"),
+    ("bad", "key", "says"),
     [
-        ("580.65.06", "13.0", "", None),
-        ("550.54.15", "13.0", OLD, "driver=550.54.15: torch 2.11.0 for CUDA 13.0 needs 580 or"),
-        ("550.54.15", "13.0", "", None),  # cuda-compat
-        ("550.54.15", "12.8", "RuntimeError: other", None),  # not the driver's fault
-        ("580.65.06", None, "", "torch=2.11.0: built without CUDA; make setup-cluster"),
-        (None, "13.0", OLD, None),  # the count of GPUs says it, in torch's words
+        ({"lock": "E"}, "flock=E", str(ROOT)),
+        ({"tmpdir": "/" + 25 * "x"}, "TMPDIR=/xxx", "25"),
+        ({"tmpdir": "/" + 20 * "ü"}, "TMPDIR=/ü", "41 bytes"),
+        ({"shared_gib": 0.06}, "/dev/shm=0.06", "=2g"),
+        ({"cpus": 8}, "cpus=8", "9"),
+        ({"address": "127.0.1.1"}, "GLOO_SOCKET_IFNAME=", "n1"),
+        ({"torch": TORCH | {"cuda": None}}, "torch=2.11.0", "make setup-cluster"),
+        ({"torch": TORCH | {"memory": [[78.2, 79.2]]}}, "gpus_per_node=2", "n1"),
+        ({"torch": TORCH | {"memory": [], "fault": OLD}}, "gpus_per_node=2", OLD),
+        ({"torch": TORCH | {"memory": [[78.2, 79.2], [38.0, 79.2]]}}, "GPU 1=41.2", "n1"),
+        ({"torch": TORCH | {"kernel": "E"}}, "triton=E", "Python.h"),
+        ({"torch": TORCH | {"flash": "E"}}, "flash-attn=E", "2.11.0"),
     ],
 )
-def test_the_driver_fits_the_cuda_of_torch(version, cuda, fault, said):
-    problem = checks.driver(version, "2.11.0", cuda, fault).problem
-    assert problem == "" if said is None else problem.startswith(said)
+def test_each_check_names_its_key_and_what_it_saw(bad, key, says):
+    need = replace(H100, nodes=2)
+    for well in (SOUND, replace(SOUND, cpus=9, tmpdir="/" + 24 * "x")):
+        assert not [one for one in judged(need, well) if one.problem]
+    (problem,) = [one.problem for one in judged(need, replace(SOUND, **bad)) if one.problem]
+    assert problem.startswith(key)
+    assert says in problem
 
 
-def test_the_driver_is_read_from_the_kernel_module(monkeypatch):
-    for line, version in (
-        ("NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5", "550.54.15"),
-        ("NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build", "580.65.06"),
-        ("NVRM version: none", None),
-    ):
-        monkeypatch.setattr(node.Path, "read_text", lambda self, line=line: line)
-        assert node._driver() == version
-
-
-NCCL = replace(H100, nodes=2, reduce="nccl")
-
-
-@pytest.mark.parametrize(
-    ("good", "bad", "key", "says"),
-    [
-        (checks.gpus([1, 2], 2, "", "n1"), checks.gpus([1], 2, "", "n1"), "gpus_per_node=2", "n1"),
-        (checks.gpus([1], 1, "", "n1"), checks.gpus([], 2, OLD, "n1"), "gpus_per_node=2", OLD),
-        (
-            checks.memory([[78.2, 79.2], [77.3, 79.2]], [], "n1"),
-            checks.memory([[78.2, 79.2], [38.0, 79.2]], ["pid 12"], "n1"),
-            "GPU 1=41.2",
-            "pid 12",
-        ),
-        (checks.flash_attention("", "2.11"), checks.flash_attention("E", "2"), "flash-attn=E", "2"),
-        (checks.sockets("/" + 24 * "x"), checks.sockets("/" + 25 * "x"), "TMPDIR=/xxx", "25"),
-        (checks.sockets("/tmp"), checks.sockets("/" + 20 * "ü"), "TMPDIR=/ü", "41 bytes"),
-        (checks.shared_memory(8.0, 8), checks.shared_memory(0.06, 8), "/dev/shm=0.06", "=8g"),
-        (checks.shared_memory(1.0, 0), checks.shared_memory(0.0, 0), "/dev/shm=0.00", "=1g"),
-        (
-            checks.reduction(NCCL, {"count": 4, "gb_per_s": 321.4}, ""),
-            checks.reduction(NCCL, None, "E"),
-            "nccl=E",
-            "4 processes on 2 node(s)",
-        ),
-        (checks.cpus(27, 8), checks.cpus(26, 8), "cpus=26", "27"),
-        (checks.cpus(9, 2), checks.cpus(8, 2), "cpus=8", "9"),
-        (
-            checks.loopback("127.0.1.1", "ib0", "n1"),
-            checks.loopback("127.0.1.1", None, "n1"),
-            "GLOO_SOCKET_IFNAME=",
-            "n1",
-        ),
-        (checks.locks("", ROOT), checks.locks("E", ROOT), "flock=E", str(ROOT)),
-        (checks.kernel(""), checks.kernel("E"), "triton=E", ""),
-    ],
-)
-def test_each_check_names_its_key_and_what_it_saw(good, bad, key, says):
-    assert good.problem == ""
-    assert bad.problem.startswith(key)
-    assert says in bad.problem
+def test_the_sum_over_all_gpus_is_judged():
+    need = replace(H100, nodes=2, reduce="nccl")
+    assert reduction(need, {"count": 4, "gb_per_s": 321.4}, "").problem == ""
+    assert reduction(need, None, "E").problem.startswith("nccl=E: a sum over 4 processes on 2 node")
 
 
 def test_what_a_job_needs():
@@ -97,85 +62,54 @@ def test_what_a_job_needs():
     verl, cuda = replace(x, backend="verl"), replace(x, backend="verl", device="auto")
     assert node.need_of("train", x, 1, 8) is None  # device=cpu
     assert node.need_of("compare", None, 1, 0) is None
-    assert node.need_of("train", verl, 1, 1) == node.Need(False, 1, 1, True)
-    assert node.need_of("train", cuda, 2, 8) == node.Need(True, 8, 2, True, "nccl")
-    assert node.need_of("train", cuda, 1, 1) == node.Need(True, 1, 1, True)
-    assert node.need_of("train", replace(x, device="cuda"), 1, 8) == node.Need(True, 8, 1)
-    assert node.need_of("evaluate", cuda, 1, 1) == node.Need(True, 1, 1)
+    assert node.need_of("train", verl, 1, 1) == Need(False, 1, 1, True)
+    assert node.need_of("train", cuda, 2, 8) == Need(True, 8, 2, True, "nccl")
+    assert node.need_of("train", cuda, 1, 1) == Need(True, 1, 1, True)
+    assert node.need_of("train", replace(x, device="cuda"), 1, 8) == Need(True, 8, 1)
+    assert node.need_of("evaluate", cuda, 1, 1) == Need(True, 1, 1)
 
 
-@pytest.fixture
-def machine(monkeypatch):
-    """A node with two H100s: what slurm/probe.py would print, to be changed by a test."""
-    facts = dict(GOOD)
-    monkeypatch.setattr(node, "_probe", lambda: facts)
-    monkeypatch.setattr(node, "_driver", lambda: "580.65.06")
-    monkeypatch.setattr(node, "_others", list)
-    monkeypatch.setattr(node, "_shared_gib", lambda: 500.0)
-    monkeypatch.setattr(node, "_cpus", lambda: 16)
-    monkeypatch.setattr(node, "_lock_fault", lambda folder: "")
-    monkeypatch.setattr(node.tempfile, "gettempdir", lambda: "/tmp")
-    monkeypatch.setattr(node, "PATIENCE_S", 0)
+def test_a_job_on_a_sound_node_prints_what_it_saw(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(node, "facts", lambda *_: SOUND)
     monkeypatch.setattr(node, "_reduce", lambda *_: ({"count": 2, "gb_per_s": 300.0}, ""))
-    return facts
-
-
-def test_a_job_on_a_sound_node_prints_what_it_saw(machine, tmp_path, capsys):
     assert node.ready(replace(H100, reduce="nccl"), tmp_path)
-    assert capsys.readouterr().out.splitlines() == [
-        "preflight:",
-        "flock            works",
-        "TMPDIR           4 of at most 25 bytes",
-        "shared memory    500.0 GiB free",
-        "CPUs             16 of at least 9",
-        "driver           driver 580.65.06, torch 2.11.0 for CUDA 13.0",
-        "GPUs             2 of 2",
-        "GPU memory       at most 1.0 GiB in use before we begin",
-        "Triton           compiles",
-        "flash-attn       imported",
-        "all-reduce       nccl, 2 processes, 300 GB/s",
-    ]
+    said = capsys.readouterr().out.splitlines()
+    names = ["preflight:", "flock", "TMPDIR", "shared memory", "CPUs", "torch", "GPUs"]
+    names += ["GPU memory", "Triton", "flash-attn", "all-reduce"]
+    assert [line[:16].strip() for line in said] == names
+    assert said[-1].endswith("nccl, 2 processes, 300 GB/s")
     assert list(tmp_path.iterdir()) == []  # one node has nobody to tell
 
 
-def test_every_problem_is_said_at_once(machine, tmp_path, monkeypatch):
-    machine.update(flash="ImportError: no", memory=[[1.0, 79.2]], kernel="no C compiler")
-    monkeypatch.setattr(node, "_shared_gib", lambda: 0.06)
-    monkeypatch.setattr(node, "_cpus", lambda: 8)
-    monkeypatch.setattr(node, "_lock_fault", lambda folder: "Function not implemented")
+def test_every_problem_is_said_at_once(monkeypatch, tmp_path):
+    torch = TORCH | {"flash": "ImportError: no", "memory": [[1.0, 79.2]], "kernel": "no C compiler"}
+    facts = replace(SOUND, torch=torch, shared_gib=0.06, cpus=8, lock="Function not implemented")
+    monkeypatch.setattr(node, "facts", lambda *_: facts)
     with pytest.raises(UserError) as caught:
         node.ready(H100, tmp_path)
     keys = [line.split("=")[0] for line in str(caught.value).splitlines()]
     assert keys == ["flock", "/dev/shm", "cpus", "gpus_per_node", "GPU 0", "triton", "flash-attn"]
 
 
-def test_files_that_cannot_be_locked_are_found(tmp_path, monkeypatch):
-    assert node._lock_fault(tmp_path / "new") == ""
-
-    def no_locks(*_):
-        raise OSError(38, "Function not implemented")
-
-    monkeypatch.setattr(node.fcntl, "flock", no_locks)
-    assert node._lock_fault(tmp_path) == "Function not implemented"
-
-
-def test_the_first_task_says_what_another_node_has_found(machine, tmp_path, monkeypatch):
+def test_the_first_task_says_what_another_node_has_found(tmp_path, monkeypatch):
     """The second task must not raise: its end would end the first before it has spoken."""
     need, answers = replace(H100, nodes=2, reduce="nccl"), {}
     monkeypatch.setattr(node, "GATHER_S", 30)
-    seen = node.Found("flash-attn", "", "flash-attn=gone: on the second node")
-    monkeypatch.setattr(node, "local", lambda *_: [node.Found("driver", "580")])
+    monkeypatch.setattr(node, "facts", lambda *_: SOUND)
+    seen = Found("flash-attn", "", "flash-attn=gone: on the second node")
+    monkeypatch.setattr(node, "judged", lambda *_: [Found("torch", "2.11")])
     first = Thread(target=lambda: answers.update(first=outcome(need, tmp_path, 0)))
     first.start()
     while not (tmp_path / "node-0.json").exists():
         pass
-    monkeypatch.setattr(node, "local", lambda *_: [seen])
+    monkeypatch.setattr(node, "judged", lambda *_: [seen])
     answers["second"] = outcome(need, tmp_path, 1)
     first.join(30)
     assert answers == {"first": "flash-attn=gone: on the second node", "second": False}
 
 
-def test_a_node_that_says_nothing_is_named(machine, tmp_path, monkeypatch):
+def test_a_node_that_says_nothing_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(node, "facts", lambda *_: SOUND)
     monkeypatch.setattr(node, "GATHER_S", 0)
     with refuses("nodes", "2"):
         node.ready(replace(H100, nodes=2), tmp_path)
@@ -204,12 +138,12 @@ def test_the_command_looks_at_this_machine(tmp_path):
     command = [sys.executable, "-m", "slurm", "preflight", "device=cpu", f"folder={tmp_path}"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    assert "driver           not looked at: device=cpu\n" in done.stdout
+    assert "flock            works\n" in done.stdout
     assert "all-reduce       gloo, 2 processes, " in done.stdout
     probed = subprocess.run(
         [sys.executable, "-m", "slurm.probe"], cwd=ROOT, capture_output=True, text=True, timeout=300
     )
-    assert set(json.loads(probed.stdout)) == set(GOOD)
+    assert set(json.loads(probed.stdout)) == set(TORCH)
 
 
 JOB = """
