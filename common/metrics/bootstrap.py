@@ -89,16 +89,24 @@ def holm(p: Sequence[float]) -> np.ndarray:
 
 
 def benjamini_hochberg(p: Sequence[float]) -> np.ndarray:
-    """Return p-values adjusted for the false discovery rate (Benjamini and Hochberg 1995), by
-    scipy, in the order given.
+    """Return p-values adjusted for the false discovery rate (Benjamini and Hochberg 1995), in the
+    order given.
+
+        p_(1) <= ... <= p_(m):  adjusted_(i) = min_{j >= i} min(1, (m / j) p_(j))
 
     Of the findings with an adjusted p below 0.05 at most 5 % are expected to be false, for tests
     that are independent or depend on each other positively. Missing values count as no test and
-    stay missing. Raises UserError for a p outside 0..1.
+    stay missing. Raises UserError for a p outside 0..1. scipy.stats has the same function, and
+    takes a second to load.
     """
-    from scipy.stats import false_discovery_control
 
-    return _adjusted(p, false_discovery_control)
+    def stepped(given: np.ndarray) -> np.ndarray:
+        order, m = np.argsort(given), len(given)
+        scaled = given[order] * (m / np.arange(1, m + 1))
+        adjusted = np.minimum.accumulate(scaled[::-1])[::-1].clip(max=1)
+        return adjusted[np.argsort(order)]
+
+    return _adjusted(p, stepped)
 
 
 def _adjusted(p: Sequence[float], correction: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:

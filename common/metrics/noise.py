@@ -32,7 +32,6 @@ from functools import cache
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import binom
 
 from common.metrics.passk import pass_at_k_table
 
@@ -79,6 +78,8 @@ def sampling_variances(n: int, k: int) -> np.ndarray:
     if n >= 2 * k:
         once, twice = 1 - pass_at_k_table(n, [k, 2 * k]).T
         return once**2 - twice
+    from scipy.stats import binom  # takes a second to load, and few comparisons come here
+
     values, right = pass_at_k_table(n, [k])[:, 0], np.arange(n + 1)
     chance = binom.pmf(right, n, right[:, None] / n)
     return chance @ values**2 - (chance @ values) ** 2
