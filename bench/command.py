@@ -19,6 +19,10 @@ from importlib import metadata
 from pathlib import Path
 
 import pandas as pd
+import torch
+from rich.console import Console
+from rich.table import Table
+from transformers.utils import logging
 
 from bench import COLUMNS
 from common.cli import guard
@@ -37,9 +41,6 @@ def main(words: list[str]) -> None:
     names = options(words, {"names": ",".join(NAMES)})["names"].split(",")
     for name in names:
         one_of("names", name, NAMES)
-    import torch
-    from transformers.utils import logging
-
     torch.set_num_threads(1)
     logging.set_verbosity_error()  # else it warns about the end token that no model can produce
     logging.disable_progress_bar()
@@ -72,9 +73,6 @@ def circumstances() -> dict:
 
 
 def show(rows: pd.DataFrame, title: str = ONE_THREAD) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
     table = Table(title=title)
     for column in COLUMNS:
         side = "right" if column in ("ours", "peer", "ratio") else "left"

@@ -6,7 +6,17 @@ from importlib import metadata
 from itertools import accumulate
 from statistics import median
 
+import torch
+from torch.profiler import ProfilerActivity, profile
+from verl.trainer.ppo.core_algos import get_policy_loss_fn
+from verl.workers.config import FSDPActorConfig
+
 from bench import alternate, row
+from common.losses.aggregate import token_mean
+from common.losses.clip import cispo, dual_clip
+from common.losses.covariance import clip_cov, kl_cov, top_covariance, weighted_ppo_clip
+from common.losses.sequence import gspo
+from common.models.logits import log_prob_and_entropy
 
 ROWS, TOKENS = 512, 1024  # size of the mini-batch for the losses
 LOGITS = (1024, 151_936)  # tokens x vocabulary (Qwen2.5)
@@ -20,24 +30,18 @@ def run(rounds: int = 5) -> list[dict]:
 
 
 def plain(logits, ids, temperature):
-    import torch
-
     log_p = torch.log_softmax(logits.float() / temperature, -1)
     log_prob = log_p.gather(-1, ids.unsqueeze(-1)).squeeze(-1)
     return log_prob, -(log_p.exp() * log_p).sum(-1)
 
 
 def forward_and_backward(name: str, logits, ids) -> None:
-    from common.models.logits import log_prob_and_entropy
-
     out = {"ours": log_prob_and_entropy, "plain": plain}[name](logits, ids, 1.0)
     sum(values.sum() for values in out).backward()
     logits.grad = None
 
 
 def make_logits(tokens: int, vocabulary: int, dtype: str = "float32"):
-    import torch
-
     torch.manual_seed(0)
     logits = torch.empty(tokens, vocabulary, dtype=getattr(torch, dtype)).normal_()
     return logits.requires_grad_(), torch.randint(vocabulary, (tokens,))
@@ -62,8 +66,6 @@ def logits_rows(rounds: int) -> list[dict]:
 def peak_memory(name: str, tokens: int, vocabulary: int, dtype: str = "float32") -> float:
     """Return the MiB of tensors at the peak, the logits included, from PyTorch's own record of its
     allocations. The process's resident size differs by a third from one run to the next."""
-    from torch.profiler import ProfilerActivity, profile
-
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
         forward_and_backward(name, *make_logits(tokens, vocabulary, dtype))
     events = record.profiler.kineto_results.events()
@@ -75,12 +77,6 @@ def peak_memory(name: str, tokens: int, vocabulary: int, dtype: str = "float32")
 
 
 def loss_rows(rounds: int) -> list[dict]:
-    import torch
-
-    from common.losses.aggregate import token_mean
-    from common.losses.clip import cispo, dual_clip
-    from common.losses.covariance import clip_cov, kl_cov, top_covariance, weighted_ppo_clip
-    from common.losses.sequence import gspo
 
     torch.manual_seed(0)
     mask = (torch.arange(TOKENS) < torch.randint(1, TOKENS + 1, (ROWS, 1))).float()
@@ -127,9 +123,6 @@ def loss_rows(rounds: int) -> list[dict]:
 def verl_losses():
     """Return f(name, old_log_prob, log_prob, advantages, mask) -> verl's scalar loss, token
     mean."""
-    from verl.trainer.ppo.core_algos import get_policy_loss_fn
-    from verl.workers.config import FSDPActorConfig
-
     config = FSDPActorConfig(rollout_n=1, ppo_micro_batch_size_per_gpu=1, clip_ratio=0.2)
 
     def loss(name, old_log_prob, log_prob, advantages, mask):

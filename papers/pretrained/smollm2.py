@@ -15,6 +15,9 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
 from common.errors import UserError
 from common.models.store import save
 
@@ -59,9 +62,6 @@ def _pip(*words: str) -> None:
 
 def unpack(gguf: Path, folder: Path) -> None:
     """Convert the GGUF to a Hugging Face folder in float32."""
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
     given = {"gguf_file": gguf.name}
     model = AutoModelForCausalLM.from_pretrained(gguf.parent, dtype=torch.float32, **given)
     tokenizer = AutoTokenizer.from_pretrained(gguf.parent, **given)

@@ -6,7 +6,13 @@ python -m papers.cov_grpo.covariance [steps=50] [seeds=[1,2,3]]
 
 from common.cli import main
 from papers.cov_grpo.covariance.config import Covariance
-from papers.cov_grpo.covariance.tables import run
+
+
+def command(config: Covariance) -> None:
+    from papers.cov_grpo.covariance.tables import run  # --help does not wait for torch
+
+    print(run(config))
+
 
 if __name__ == "__main__":
-    main(lambda config: print(run(config)), Covariance, "cov_grpo", "covariance")
+    main(command, Covariance, "cov_grpo", "covariance")

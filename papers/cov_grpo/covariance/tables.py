@@ -20,11 +20,21 @@ with a gradient).
 from dataclasses import asdict
 from pathlib import Path
 
+import pandas as pd
+import torch
+
+from common.backends.local import Loop
 from common.experiment import Experiment, load
-from common.results.files import config_hash
+from common.losses.contributions import cumulative_contribution
+from common.losses.covariance import covariance, gaussian_kernel
+from common.methods import binding
+from common.models.policy import log_probs
+from common.results.files import config_hash, write_csv
 from common.results.run import Run
 from common.sweeps.plan import base_of
+from common.verifiers.guard import judges
 from papers.cov_grpo.covariance.config import Covariance
+from papers.cov_grpo.covariance.formulas import READINGS, by_group, percentiles, weight_summary
 
 TABLES = ("cumulative", "percentiles", "weights", "histogram", "steps")
 MEANS = ("token", "sequence")
@@ -36,10 +46,6 @@ def run(config: Covariance) -> Path:
     Return the folder of the gathered tables. Raises UserError for an invalid experiment before
     anything is computed.
     """
-    import pandas as pd
-
-    from common.results.files import write_csv
-
     runs = {seed: experiment(config, seed) for seed in config.seeds}
     stored = {seed: stored_run(config, x) for seed, x in runs.items()}
     folder = Path(config.results_dir) / "cov_grpo" / "covariance"
@@ -59,8 +65,6 @@ def experiment(config: Covariance, seed: int) -> Experiment:
 
 def stored_run(config: Covariance, x: Experiment) -> Path:
     """Return the folder of one seed's tables, and measure them first if they are not stored."""
-    from common.results.files import write_csv
-
     asked = asdict(config) | {"seed": x.seed}
     shared = {key: asked[key] for key in asked if key not in ("seeds", "results_dir")}
     identity = {"command": shared, "experiment": x.identity}
@@ -76,13 +80,6 @@ def stored_run(config: Covariance, x: Experiment) -> Path:
 
 def measure(x: Experiment, config: Covariance, folder: Path) -> dict:
     """Train `config.steps` steps of the experiment `x` and return the tables by name."""
-    import pandas as pd
-    import torch
-
-    from common.backends.local import Loop
-    from common.verifiers.guard import judges
-    from papers.cov_grpo.covariance.formulas import weight_summary
-
     torch.set_num_threads(x.threads)
     values, weights, steps = {mean: [] for mean in MEANS}, {}, []
     active, summaries = [], []
@@ -116,8 +113,6 @@ def measure(x: Experiment, config: Covariance, folder: Path) -> dict:
 
 def rollout(loop, step: int):
     """Return (responses, advantages (P, G), logged values) of a step, as the loop's `one_step`."""
-    from common.methods import binding
-
     batch, reward, row, _ = loop.rollout(step)
     seen = {
         "correct": reward == loop.x.reward.correct,
@@ -129,16 +124,11 @@ def rollout(loop, step: int):
 
 
 def covariances(batch, advantages, mean: str):
-    from common.losses.covariance import covariance
-
     return covariance(batch.log_probs, advantages, batch.mask, mean=mean)
 
 
 def readings(batch, advantages) -> dict:
     """Return the token weights (B, T) under each reading of the method, by the reading's name."""
-    from common.losses.covariance import gaussian_kernel
-    from papers.cov_grpo.covariance.formulas import by_group
-
     given = (batch.log_probs, batch.log_probs, advantages, batch.mask)
     return {
         "token mean": gaussian_kernel(*given, mean="token"),
@@ -155,8 +145,6 @@ def drifts(loop, batch, advantages, eta: float) -> dict:
     size of the plain step times the factor of gradient clipping. Both start from the same
     parameters; the loop continues from its own step.
     """
-    import torch
-
     before = entropy(loop, batch)
     start = {name: value.clone() for name, value in loop.model.state_dict().items()}
     optimizer, loop.optimizer = loop.optimizer, torch.optim.SGD(loop.model.parameters(), lr=eta)
@@ -179,10 +167,6 @@ def entropy(loop, batch) -> float:
 
     It is a mean over tokens.
     """
-    import torch
-
-    from common.models.policy import log_probs
-
     with torch.no_grad():
         values = log_probs(loop.model, batch, loop.x.sampling.temperature)[1]
     return (torch.where(batch.mask > 0, values, 0).double().sum() / batch.mask.sum()).item()
@@ -193,10 +177,6 @@ def entropy(loop, batch) -> float:
 
 def cumulative(pooled: dict, active, shares: list[float]):
     """Return Fig. 3's curve for each mean, over all tokens and over the active ones."""
-    import pandas as pd
-
-    from common.losses.contributions import cumulative_contribution
-
     rows = []
     for mean, c in pooled.items():
         for tokens, values in (("all", c), ("active", c[active])):
@@ -208,10 +188,6 @@ def cumulative(pooled: dict, active, shares: list[float]):
 
 def table1(pooled: dict, active, shares: list[float]):
     """Return Table 1's values for each mean and reading, over all tokens and the active ones."""
-    import pandas as pd
-
-    from papers.cov_grpo.covariance.formulas import READINGS, percentiles
-
     rows = []
     for mean, c in pooled.items():
         for tokens, values in (("all", c), ("active", c[active])):
@@ -227,9 +203,6 @@ def histogram(weights: dict, width: float):
     The bins go from 0 to beyond the largest weight, so that all seeds have the same bins as far as
     their weights reach.
     """
-    import pandas as pd
-    import torch
-
     top = max(w.max().item() for w in weights.values())
     edges = width * torch.arange(int(top / width) + 2).double()
     frames = []

@@ -5,7 +5,13 @@ python -m papers.f_grpo.simulation [objective=score] [optimizer=adam] [N=[2,1024
 
 from common.cli import main
 from papers.f_grpo.simulation.config import Simulation
-from papers.f_grpo.simulation.tables import run
+
+
+def command(config: Simulation) -> None:
+    from papers.f_grpo.simulation.tables import run  # --help does not wait for torch
+
+    run(config)
+
 
 if __name__ == "__main__":
-    main(run, Simulation, "f_grpo", "simulation")
+    main(command, Simulation, "f_grpo", "simulation")

@@ -12,13 +12,25 @@ Correct actions come first, with the anchor at index 0. In shapes, S is the numb
 the number of actions.
 """
 
+import multiprocessing
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
+
+import pandas as pd
+import torch
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
 from common.errors import UserError
 from common.results.files import config_hash, read_csv, write_csv, write_json
 from common.results.run import Run
+from common.sweeps.schedule import end_with_parent
 from papers.f_grpo.simulation.config import Simulation
 from papers.f_grpo.simulation.formulas import ascend, draw, gradient, metrics
 
@@ -34,9 +46,6 @@ def simulate(config: Simulation, *, N: int, gamma: float, seeds: list[int]):
     seeds in the same call. Every gamma sees the same uniform numbers. State is float32; sampling
     and metrics are float64.
     """
-    import pandas as pd
-    import torch
-
     torch.set_flush_denormal(True)  # unsampled actions' moments decay to denormals, which are slow
     z = torch.full((len(seeds), config.actions), config.incorrect_logit, device=config.device)
     z[:, : config.correct] = config.correct_logit
@@ -77,8 +86,6 @@ def run(config: Simulation) -> Path:
     these files in order, final their last steps. A sweep that was killed resumes where it was.
     Raises UserError if the device is not available.
     """
-    import pandas as pd
-
     config = _with_device(config)
     varied = ("objective", "optimizer", "N", "gamma", "seeds", "workers", "results_dir")
     shared = {key: value for key, value in asdict(config).items() if key not in varied}
@@ -128,9 +135,6 @@ def _computed(config: Simulation, missing: list):
         for N, gamma, seeds in missing:
             yield N, gamma, _one_thread(config, N, gamma, seeds)
         return
-    import multiprocessing
-
-    from common.sweeps.schedule import end_with_parent
 
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(config.workers, spawn, initializer=end_with_parent) as pool:
@@ -144,21 +148,11 @@ def _computed(config: Simulation, missing: list):
 
 
 def _one_thread(config: Simulation, N: int, gamma: float, seeds: list[int]):
-    import torch
-
     torch.set_num_threads(1)
     return simulate(config, N=N, gamma=gamma, seeds=seeds)
 
 
 def _progress(items, total: int, title: str):
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
     columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns) as bar:
         task = bar.add_task(title, total=total)
@@ -168,9 +162,6 @@ def _progress(items, total: int, title: str):
 
 
 def _with_device(config: Simulation) -> Simulation:
-    from dataclasses import replace
-
-    import torch
 
     gpu = torch.cuda.is_available()
     if config.device == "cuda" and not gpu:

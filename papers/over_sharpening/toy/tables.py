@@ -17,6 +17,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from common.results.files import config_hash, write_csv, write_json
 from common.results.run import Run
@@ -101,8 +102,6 @@ def run(config: Toy) -> Path:
     quantile over seeds by step, of DRAWN at main_lr (the run folder holds all metrics and learning
     rates). traces: single seeds by step, at main_lr. A stored run is found by its configuration.
     """
-    import pandas as pd
-
     shared = asdict(config)
     del shared["results_dir"]
     root = Path(config.results_dir)
@@ -132,8 +131,6 @@ def run(config: Toy) -> Path:
 
 def tables(config: Toy, optimizer: str, G: int, u: np.ndarray) -> dict:
     """Return the rows of one (optimizer, G), by file name."""
-    import pandas as pd
-
     final, curves, traces = [], [], []
     for remembered in (False, True):  # cells without a memory network skip its training
         cells = [cell for cell in config.cells if (cell.mu > 0) == remembered]

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import torch
 
 from papers.two_stage.theory import formulas
 
@@ -124,8 +125,6 @@ def remark2_table() -> pd.DataFrame:
 def network(width: int, seed: int):
     """Return the parameters theta of a one-layer tanh network with standard scaling, and the
     function logits(theta) at one input."""
-    import torch
-
     rng = np.random.default_rng(seed)
     x = torch.from_numpy(rng.normal(size=INPUTS) / INPUTS**0.5)
     theta = torch.from_numpy(rng.normal(size=width * (INPUTS + OUTPUTS)))
@@ -140,8 +139,6 @@ def network(width: int, seed: int):
 def step(theta, logits, v: int, eta: float):
     """Take one exact step of the parameters after v was drawn with A = 1. Return (theta', Jacobian,
     p, dz)."""
-    import torch
-
     jacobian = torch.autograd.functional.jacobian(logits, theta).numpy()
     p = formulas.softmax(logits(theta).numpy())
     dz = formulas.logit_update(p, v, advantage=1.0, eta=eta)

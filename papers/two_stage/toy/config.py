@@ -4,8 +4,11 @@ recorded."""
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from common.config.schema import Folder
 from common.errors import require
+from papers.two_stage.theory.formulas import expected_path
 
 
 @dataclass(frozen=True)
@@ -52,10 +55,6 @@ class Cell:
     def expected(self, config: "Toy", negative_only: bool):
         """Return the policy at the recorded steps if every plain step is its exact expectation,
         (steps, V)."""
-        import numpy as np
-
-        from papers.two_stage.theory.formulas import expected_path
-
         tau = self.temperature
         return expected_path(
             np.log(self.policy) * (tau if self.hold == "policy" else 1),
