@@ -20,7 +20,7 @@ from common.config.files import ROOT, names
 from common.config.refusal import refusal
 from common.config.rows import register
 from common.config.words import options
-from common.errors import UserError, require
+from common.errors import UserError
 
 CLEANING = 30  # seconds that a command has after Ctrl-C to clean up
 
@@ -52,7 +52,6 @@ def main(
 
     def composed():
         given = sys.argv[1:] if words is None else words
-        _refuse_several_nodes(given)
         register(paper)
         given = prepared(given)
         sys.argv[1:] = [*HYDRA, SEARCHED, *given]
@@ -64,15 +63,6 @@ def main(
 
     os.environ["HYDRA_FULL_ERROR"] = "1"  # so that Hydra raises and does not print and exit itself
     guard(composed)
-
-
-def _refuse_several_nodes(given: list[str]) -> None:
-    """Raise UserError for several nodes: Hydra's launchers start one process per node and connect
-    none of them."""
-    for word in given:
-        key, _, nodes = word.partition("=")
-        remedy = "Hydra's launcher is for one node; for several: rlvr submit"
-        require(key != "hydra.launcher.nodes" or nodes == "1", key, nodes, remedy)
 
 
 def run(

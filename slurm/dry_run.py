@@ -1,22 +1,16 @@
 """Print what would be submitted and what it would take, without SLURM, GPU or network."""
 
 from collections.abc import Callable
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from textwrap import indent
-
-import yaml
 
 from common.config.files import ROOT
 from common.errors import UserError
-from common.results.longer import finished, steps_of
 from common.sweeps.assumptions import FILE
 from common.sweeps.cost import Estimate, Range, total
 from common.sweeps.profiles import Profile
 from slurm import cost, plan, preflight, records
 from slurm.ask import ask
-from slurm.prefetch import count
 from slurm.script import Offline, dependency, slurm_executor
 from slurm.submitit_inside import sbatch_text
 
@@ -34,18 +28,11 @@ TITLES = {
 
 
 def show(
-    jobs: list[plan.Job],
-    *,
-    paper: str,
-    profile: Profile,
-    root: Path,
-    full: bool = False,
-    say: Callable = print,
+    jobs: list[plan.Job], *, paper: str, profile: Profile, root: Path, say: Callable = print
 ) -> None:
-    """Print the jobs of each kind with what they take, and one sbatch script per kind. With `full`,
-    print the resolved configuration of every job and the script of every array. A job that cannot
-    run on the profile is shown with the reason; `submit` would then submit nothing. Writes no
-    files."""
+    """Print the jobs of each kind with what they take, and one sbatch script per kind. A job that
+    cannot run on the profile is shown with the reason; `submit` would then submit nothing. Writes
+    no files."""
     outlook = cost.outlook(jobs, profile)
     estimates, refused = outlook.estimates, outlook.refused
     path = records.folder(root, paper) / "SUBMISSION"
@@ -57,28 +44,24 @@ def show(
             continue
         found = [estimates[job.key] for job in own if job.key in estimates]
         say(f"\n== {title}: {len(own)} job(s){_sums(found)}")
-        if kind in plan.EVALUATED and not full:
+        if kind in plan.EVALUATED:
             say("\n".join(_evaluated(own, outlook)))
-        for job in own if kind not in plan.EVALUATED or full else []:
-            why, e = refused.get(job.key), estimates.get(job.key)
-            say(f"  {job.key}{f'  REFUSED: {why}' if why else _each(e)}")
-            if kind == "train" and e:
-                _say_left(root / paper / job.key, job.config.optim.steps, e, say)
-            if full and job.config is not None:
-                say(indent(yaml.safe_dump(asdict(job.config), sort_keys=False), "    ").rstrip())
+        for job in own if kind not in plan.EVALUATED else []:
+            why = refused.get(job.key)
+            said = f"  REFUSED: {why}" if why else _each(estimates.get(job.key))
+            say(f"  {job.key}{said}")
         groups = [group for group in arrays if group[0].kind == kind]
-        for group in groups[: None if full else 1] if profile.executor == "slurm" else []:
+        if profile.executor == "slurm":
+            group = groups[0]
             needs, wanted = _symbolic(group[0]), gpus.get(group[0].key, max(1, profile.gpus))
             executor = slurm_executor(group, path, profile, needs, Offline, wanted)
             say(sbatch_text(executor, len(group)).rstrip())
-        if len(groups) > 1 and not full:
+        if len(groups) > 1:
             say(f"# ... and {len(groups) - 1} more array(s) like it")
     every = list(estimates.values())
-    tokens = total(e.tokens for e in every) * 1e-9
-    say(f"\n{len(jobs)} jobs{_sums(every)}, {tokens} billion sampled tokens")
-    needed, kept = sum(e.disk_gb for e in every), sum(e.kept_gb for e in every)
-    disk = f"{_gb(needed)} at most, {_gb(kept)} of it models kept along training"
-    say(f"disk: {disk}; {preflight.free_gb(root):,.0f} GB are free here, at {root}")
+    say(f"\n{len(jobs)} jobs{_sums(every)}")
+    needed = sum(e.disk_gb for e in every)
+    say(f"disk: {_gb(needed)} at most; {preflight.free_gb(root):,.0f} GB are free here, at {root}")
     say(queue_shape(jobs, estimates, profile))
     commands = [job.config for job in jobs if job.kind == "command"]
     for check in (partial(preflight.inputs, commands), partial(preflight.room, needed, root)):
@@ -86,13 +69,10 @@ def show(
             check()
         except UserError as error:
             say(f"submit will refuse on this machine: {error}")
-    for one in count((job.config for job in jobs), say):
-        say(f"REFUSED: {one}; submit refuses all")
     if refused:
         say(f"{len(refused)} job(s) cannot run on {profile.name}, see REFUSED; submit refuses all")
         say(f"{cost.leaves_out(jobs, outlook)} leaves their rows out")
-    more = "" if full else "; dry_run=full prints all scripts and configurations"
-    say(f"assumptions: {FILE.relative_to(ROOT)}; nothing was submitted{more}")
+    say(f"assumptions: {FILE.relative_to(ROOT)}; nothing was submitted")
 
 
 def _sums(estimates: list[Estimate]) -> str:
@@ -110,18 +90,9 @@ def _each(e: Estimate | None) -> str:
     if e is None:
         return ""
     tries = f"at most {e.attempts} attempt(s)" if e.attempts > 1 else "one attempt"
-    kept = f" (kept models {_gb(e.kept_gb)})" if e.kept_gb else ""
     took = f"{e.gpu_hours} GPU-h" if e.gpus else f"{e.hours} hours"
-    memory = f"{e.memory_gb:.2g} GB{' a GPU' if e.gpus else ' of memory'}"
-    return f"  {took}, {tries}, {_gb(e.disk_gb)} disk{kept}, {memory}"
-
-
-def _say_left(run: Path, steps: int, e: Estimate, say: Callable) -> None:
-    """Say what is left of a training that is finished with fewer steps than it now has."""
-    if (run / "DONE").exists() and not finished(run, steps):
-        before = steps_of(run) or 0
-        left = e.gpu_hours * (1 - before / steps)
-        say(f"    resumes at step {before} ({left} GPU-h left); totals count complete runs")
+    memory = f", {e.memory_gb:.2g} GB{' a GPU' if e.gpus else ' of memory'}" if e.memory_gb else ""
+    return f"  {took}, {tries}, {_gb(e.disk_gb)} disk{memory}"
 
 
 def _evaluated(jobs: list[plan.Job], outlook: cost.Outlook) -> list[str]:

@@ -9,9 +9,9 @@ as `python -m papers.NAME.launch`.
 table=NAME,NAME selects the rows of these printed tables, and row=NAME,NAME these rows, with the
 jobs that their evaluations wait for. without=NAME,NAME leaves rows out, such as rows that do not
 fit. scale=NAME selects a scale of the paper's configs/reproduce.yaml; the default is that of the
-table, or `cluster`. profile names a file of configs/slurm/. dry_run=full prints all scripts and
-configurations. optim.steps=3 tries row=NAME with three steps and one sample per problem; its
-results are in results/trial. results_dir=FOLDER is the folder of all results (default: results).
+table, or `cluster`. profile names a file of configs/slurm/. optim.steps=3 tries row=NAME with three
+steps and one sample per problem; its results are in results/trial. results_dir=FOLDER is the folder
+of all results (default: results).
 verl.KEY=VALUE sets one of verl's own keys for all trainings; it may change only memory and speed.
 Other key=value pairs go to reproduce.yaml.
 """
@@ -25,8 +25,8 @@ from common.config.files import ROOT, known_paper
 from common.config.resolve import named
 from common.config.words import pairs, split
 from common.errors import require
-from common.sweeps.profiles import Profile, load_profile, on
-from slurm.tables import Chosen, Table, chosen, listing
+from common.sweeps.profiles import load_profile, on
+from slurm.tables import Table, chosen, listing
 
 OPTIONS = {
     "table": "",
@@ -38,7 +38,7 @@ OPTIONS = {
     "dry_run": "false",
     "optim.steps": "",
 }
-ANSWERS = {"true": True, "1": True, "full": True, "false": False, "0": False}
+ANSWERS = {"true": True, "1": True, "false": False, "0": False}
 
 
 def main(words: list[str]) -> None:
@@ -67,14 +67,13 @@ def launch(paper: str, tables: Mapping[str, Table], words: Sequence[str]) -> Non
         words = []
     given, others = split(words, OPTIONS)
     for key in ("prefetch", "dry_run"):
-        answer = given[key].lower()
-        fits = answer in ANSWERS and (answer != "full" or key == "dry_run")
-        require(fits, key, given[key], f"use true{', full' * (key == 'dry_run')} or false")
+        require(given[key].lower() in ANSWERS, key, given[key], "use true or false")
+    prefetched, dry = (ANSWERS[given[key].lower()] for key in ("prefetch", "dry_run"))
     tuning = [word.removeprefix("verl.") for word in others if word.startswith("verl.")]
     others = [word for word in others if not word.startswith("verl.")]
     which = {key: given[key] for key in ("table", "row", "scale", "without")}
     which["steps"] = given["optim.steps"]
-    if ANSWERS[given["prefetch"].lower()]:
+    if prefetched:
         from slurm.prefetch import prefetch
 
         found = chosen(paper, tables, **which, others=others)
@@ -83,25 +82,20 @@ def launch(paper: str, tables: Mapping[str, Table], words: Sequence[str]) -> Non
         print("\n".join(listing(paper, tables, given["table"])))
         print(f"rlvr submit paper={paper} profile=NAME submits them; see --help")
     else:
+        from slurm import dry_run, plan, preflight, submit
+
         profile = load_profile(given["profile"])
         found = chosen(paper, tables, **which, others=others)
         keys = {key: value(key, text) for key, text in pairs(tuning).items()}
         found = found._replace(runs=[on(x, profile, keys) for x in found.runs])
-        _send(paper, found, profile, dry_run=given["dry_run"].lower())
-        if ANSWERS[given["dry_run"].lower()]:
-            again = [word for word in words if not word.startswith("dry_run=")]
-            print(f"next:    rlvr submit {' '.join([f'paper={paper}', *again])}")
-
-
-def _send(paper: str, found: Chosen, profile: Profile, *, dry_run: str) -> None:
-    from slurm import dry_run as paper_run
-    from slurm import plan, preflight, submit
-
-    runs, wanted = found.runs, found.evaluations
-    profile = preflight.offline(runs, wanted, profile, [*found.commands.values()])
-    where: dict = {"paper": paper, "profile": profile, "root": found.root}
-    parts = (runs, wanted, found.commands, found.measures, found.gates)
-    if ANSWERS[dry_run]:
-        paper_run.show(plan.plan(*parts), **where, full=dry_run == "full")
-    else:
-        submit.submit(*parts, **where)
+        profile = preflight.offline(
+            found.runs, found.evaluations, profile, [*found.commands.values()]
+        )
+        where: dict = {"paper": paper, "profile": profile, "root": found.root}
+        parts = (found.runs, found.evaluations, found.commands, found.measures, found.gates)
+        if not dry:
+            submit.submit(*parts, **where)
+            return
+        dry_run.show(plan.plan(*parts), **where)
+        again = [word for word in words if not word.startswith("dry_run=")]
+        print(f"next:    rlvr submit {' '.join([f'paper={paper}', *again])}")

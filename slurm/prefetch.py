@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from common.config.resolve import resolve
 from common.datasets.commits import public
-from common.datasets.counted import counted, whole
 from common.datasets.hub import local_file, snapshot
 from common.errors import UserError, require
 from common.evaluation.config import Evaluate
@@ -76,39 +76,6 @@ def set_is_here(node: dict) -> None:
         snapshot(node["hub"], node["revision"], node.get("files"), offline=True)
 
 
-def _tokenizer_is_here(path: str) -> None:
-    from huggingface_hub import try_to_load_from_cache
-
-    held = Path(path).exists() or try_to_load_from_cache(path, "tokenizer_config.json")
-    require(held is True or isinstance(held, str), "tokenizer", path, "not in the cache")
-
-
-def count(configs: Iterable, say: Callable = print) -> list[str]:
-    """Say how many prompts each set of these jobs has, beside the number that its configuration
-    states, if the set is on this machine. Return the problems: numbers other than stated, and rows
-    of a set that a job could not read."""
-    asked = [*configs]
-    runs = [one for one in asked if isinstance(one, Experiment)]
-    nodes = [whole(node) for node in sets(runs, (e for e in asked if isinstance(e, Evaluate)))]
-    wrong: list[str] = []
-    for node in (node for i, node in enumerate(nodes) if node not in nodes[:i]):
-        name, kept, rows = node["name"], node["kept"], node["rows"]
-        try:
-            set_is_here(node)
-            if node.get("max_prompt_tokens"):
-                _tokenizer_is_here(node["tokenizer"])
-        except UserError:
-            say(f"set {name}: not here, or its tokenizer; prefetch=true counts it, else the job")
-            continue
-        try:
-            said = " to ".join(map(str, kept)) if isinstance(kept, list) else kept
-            stated = f"{said or 'no number'} stated" + (f" of {rows} rows" if rows else "")
-            say(f"set {name}: {counted(node)} prompts, {stated}")
-        except UserError as error:
-            wrong.append(str(error))
-    return wrong
-
-
 def prefetch(
     experiments: list[Experiment],
     evaluations: list[Evaluate],
@@ -150,7 +117,7 @@ def _set(node: dict) -> str:
     source = node.get("path") or local_file(node["name"], node.get("local"))
     if source is None:
         source = snapshot(node["hub"], node["revision"], node.get("files"))
-    number = counted(node)
+    number = len(resolve(node, node["name"])())
     place, revision = Path(source), node["revision"]
     cached = place.parent.name == "snapshots" and place.name != revision
     commit = f"; revision {revision} is {place.name}, which every run stores" if cached else ""

@@ -53,15 +53,6 @@ def cancel(job_ids: list[str]) -> None:
         run("scancel", "--full", *job_ids[start : start + 500])
 
 
-def hasten(job_ids: list[str]) -> list[str]:
-    """Start requeued jobs now and return which. SLURM would let them wait for two minutes. The
-    start is in three seconds, because SLURM refuses a start in the same second as the requeue."""
-    waiting = [job for job in job_ids if states([job])[job].reason == "BeginTime"]
-    for job in waiting:
-        run("scontrol", "update", f"JobId={job}", "StartTime=now+3")
-    return waiting
-
-
 def run(*command: str) -> str:
     """Run a SLURM command and return its output. Raises UserError with SLURM's message where it
     fails."""

@@ -10,14 +10,11 @@ from pathlib import Path
 
 import psutil
 
-from common.backends.verl.checkpoints import LATEST
-from common.datasets.commits import listed, several
 from common.errors import UserError
 from common.health import findings
 from common.results.columns import SCORE
 from common.results.files import write
 from common.results.longer import finished
-from common.results.run import SETS
 from common.sweeps.cost import Range, total
 from slurm import plan, queue, records
 from slurm.attempts import attempts, curve, progress, run_folder
@@ -150,9 +147,6 @@ def show(root: Path, paper: str) -> str:
         said = total(c.predicted_gpu_hours for c in both)
         was = sum(c.actual_gpu_hours or 0 for c in both)
         lines.append(f"GPU-hours of the {len(both)} done: predicted {said}, actual {was:.3g}")
-    for name, of in several(_sets(root, paper, found)).items():
-        lines += ["", f"SET {name} was read from {len(of)} sources, and numbers of it are not"]
-        lines += [f"compared; pin its revision and run again those of one: {listed(of)}"]
     lost = [cell for cell in found if cell.unfinished]
     for cell in lost:
         lines += ["", f"{cell.state.upper()}  {cell.key}  (job {cell.job_id}) {cell.detail}"]
@@ -160,12 +154,6 @@ def show(root: Path, paper: str) -> str:
     if lost:
         lines += ["", f"{len(lost)} job(s) without a result; submit again to resume them"]
     return "\n".join(lines)
-
-
-def _sets(root: Path, paper: str, found: list[Cell]) -> dict[str, dict[str, str]]:
-    """Return, for each run that has begun, the source of each public set that it read."""
-    files = {cell.key: run_folder(root, paper, cell.kind, cell.key) / SETS for cell in found}
-    return {key: json.loads(file.read_text()) for key, file in files.items() if file.exists()}
 
 
 def _cell(root: Path, paper: str, row: dict, known: queue.State | None) -> Cell:
@@ -181,10 +169,7 @@ def _cell(root: Path, paper: str, row: dict, known: queue.State | None) -> Cell:
     note = json.loads(taken.read_text())["note"] if done and taken.exists() else ""
     state, detail = _state(row, known, tries, done, note)
     rows = curve(run) if row["kind"] == "train" else []
-    score = _score(rows)
-    step, written = progress(run, row["kind"]), _written(run, row["kind"])
-    actual = _hours(tries, written) if tries else None
-    predicted = row["predicted"]
+    step, predicted = progress(run, row["kind"]), row["predicted"]
     return Cell(
         key=row["key"],
         kind=row["kind"],
@@ -194,12 +179,12 @@ def _cell(root: Path, paper: str, row: dict, known: queue.State | None) -> Cell:
         step=step,
         steps=row["steps"],
         reward=rows[-1].get("reward") if rows else None,
-        pass1=_pass1(run) if score is None else score,
+        pass1=_score(rows),
         health="; ".join(map(str, findings(rows))) or "well" if rows and not done else "",
-        eta_hours=_eta(step, row["steps"], tries, written) if state == "running" else None,
+        eta_hours=_eta(step, row["steps"], tries) if state == "running" else None,
         attempts=sum("start" in t for t in tries),
         predicted_gpu_hours=Range(**predicted["gpu_hours"]) if predicted else None,
-        actual_gpu_hours=actual * predicted["gpus"] if predicted and actual is not None else None,
+        actual_gpu_hours=_hours(tries, state) * predicted["gpus"] if predicted and tries else None,
         log=() if done or state in ("running", "waiting") else tail(Path(row["log"])),
     )
 
@@ -254,43 +239,21 @@ def _local_state(job_id: str, tries: list[dict]) -> queue.State:
     return queue.State("RUNNING" if tries else "PENDING")
 
 
-def _written(run: Path, kind: str) -> float | None:
-    """Return when a run last made progress: the time of its curve, or of the last file that it
-    saved; None before that."""
-    files = [run / (LATEST if kind == "command" else "metrics.jsonl")]
-    if kind in plan.SAMPLED:
-        files = [*(run / "samples").glob("*.jsonl.gz")]
-    if kind == "measure":
-        files = [*(run / "steps").glob("*.csv")]
-    return max((file.stat().st_mtime for file in files if file.exists()), default=None)
-
-
-def _eta(step: int, steps: int | None, tries: list[dict], written: float | None) -> float | None:
+def _eta(step: int, steps: int | None, tries: list[dict]) -> float | None:
     """Return the hours left at the mean pace of this attempt, its start included; None before a
     step."""
     starts = [t for t in tries if "start" in t]
-    if written is None or not starts or not steps or step <= starts[-1]["step"]:
+    if not starts or not steps or step <= starts[-1]["step"]:
         return None
-    pace = (written - starts[-1]["start"]) / (step - starts[-1]["step"])
+    pace = (time.time() - starts[-1]["start"]) / (step - starts[-1]["step"])
     return max(0.0, (steps - step) * pace / 3600)
 
 
-def _hours(tries: list[dict], written: float | None) -> float:
-    """Return the hours of all attempts. A last attempt without an end counts until the run last
-    made progress; an earlier one without an end counts nothing."""
-    total = 0.0
-    for i, row in enumerate(tries):
-        if "start" not in row:
-            continue
-        after = tries[i + 1] if i + 1 < len(tries) else {}
-        if "end" in after:
-            end = after["end"]
-        elif not after:
-            end = min(time.time(), max(written or 0.0, row["start"]))
-        else:
-            end = row["start"]  # killed, and followed by another attempt: its end was not seen
-        total += max(0.0, end - row["start"])
-    return total / 3600
+def _hours(tries: list[dict], state: str) -> float:
+    """Return the hours of all attempts whose end is known, and of one that runs."""
+    ends = [*tries[1:], {"end": time.time()} if state == "running" else {}]
+    both = zip(tries, ends, strict=True)
+    return sum(b["end"] - a["start"] for a, b in both if "start" in a and "end" in b) / 3600
 
 
 def _score(rows: list[dict]) -> float | None:
@@ -300,17 +263,6 @@ def _score(rows: list[dict]) -> float | None:
         if values := [value for key, value in row.items() if key.startswith(SCORE)]:
             return sum(values) / len(values)
     return None
-
-
-def _pass1(run: Path) -> float | None:
-    """Return the mean pass@1 over the benchmarks of a run's last evaluation; None if it has
-    none."""
-    files = sorted((run / "eval").glob("step-?????.csv")) or [*run.glob("metrics.csv")]
-    if not files:
-        return None
-    with open(files[-1], newline="") as file:
-        values = [float(r["value"]) for r in csv.DictReader(file) if r["metric"] == "pass@1"]
-    return sum(values) / len(values) if values else None
 
 
 def tail(log: Path, lines: int = TAIL) -> tuple[str, ...]:

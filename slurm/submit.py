@@ -26,7 +26,6 @@ from slurm.ask import ask
 from slurm.environment import shell
 from slurm.job import Task
 from slurm.local_gpus import LocalGpus
-from slurm.prefetch import count
 from slurm.preflight import check, preflight, refused
 from slurm.script import dependency, outside_jobs, slurm_executor
 from slurm.submitit_inside import REFUSED
@@ -58,15 +57,9 @@ def submit(
     done = {job.key for job in jobs if status.is_done(root, paper, job)}
     todo = plan.missing(jobs, done, queued)
     known = records.latest(root, paper)
-    waiting = [known[key]["job_id"] for key in queued]
-    if profile.executor == "slurm" and queue.available():
-        for job_id in queue.hasten(waiting):
-            say(f"job {job_id} was requeued: started now")
     say(f"{len(done)} of {len(jobs)} jobs done, {len(queued)} queued, {len(todo)} to submit")
     if not todo:
         return None
-    if wrong := count((job.config for job in todo), say):
-        raise UserError("; ".join(wrong))
     preflight(todo, estimates, profile, root)
     path = records.create(root, paper)
     configs = {job.key: cost.fitted(job, estimates) for job in todo if job.config}

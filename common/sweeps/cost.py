@@ -69,10 +69,8 @@ class Estimate:
     gpus: int
     disk_gb: float  # at most
     memory_gb: float  # peak of the fullest accelerator
-    tokens: Range  # sampled by all steps and evaluations
     attempts: int  # at most, under the profile's time limit
     tensor_parallel: int = 1  # GPUs that share one vLLM of an evaluation
-    kept_gb: float = 0.0  # part of disk_gb: models of steps before the last
 
     @property
     def gpu_hours(self) -> Range:
@@ -160,27 +158,22 @@ def estimate(x: Experiment, profile: Profile, a: Assumptions) -> Estimate:
     memory = fits.peak_gb(x, models, prompt, profile, a)
     ends = [_training(x, profile, a, models, gpus, end) for end in (0, 1)]
     fits.check_time(x, profile, a, steps_s=ends[0].steps_s, curve_s=ends[0].curve_s)
-    tokens = {"rollout": ends[1].rollout, "evaluated": ends[1].evaluated}
-    fits.check_main_memory(x, profile, a, **tokens)
     stored = ends[1].evaluated * a.samples_bytes_per_token + 2 * size.parameters
     # a checkpoint is kept until the next one is complete; older ones are deleted before that, in a
     # resumed run too, so the number of attempts does not matter
     stored += 2 * HELD_BYTES * sum(one.parameters for one in models)
-    kept = 2 * size.parameters * len(snapshots.steps(x))
+    stored += 2 * size.parameters * len(snapshots.steps(x))
     seconds = [end.steps_s + end.curve_s for end in ends]
-    drawn = [end.rollout + end.evaluated for end in ends]
-    one = priced(seconds, gpus, stored + kept, memory, drawn, profile, a)
-    return replace(one, kept_gb=kept / 1e9)
+    return priced(seconds, gpus, stored, memory, profile, a)
 
 
 @dataclass(frozen=True)
 class Training:
     """One end of the prediction for a training: the seconds of all its steps and of all its
-    evaluations, and the tokens that the steps (`rollout`) and the evaluations sample."""
+    evaluations, and the tokens that the evaluations sample."""
 
     steps_s: float
     curve_s: float
-    rollout: float
     evaluated: float
 
 
@@ -213,7 +206,6 @@ def _training(
     return Training(
         steps_s=seconds,
         curve_s=sum(engine.sampling_s(part, evaluates, end) for part in curve),
-        rollout=rollout.responses * mean,
         evaluated=sum(part.responses * part.mean for part in curve),
     )
 
@@ -242,7 +234,6 @@ def priced(
     gpus: int,
     stored: float,
     memory: float,
-    tokens: list[float],
     profile: Profile,
     a: Assumptions,
 ) -> Estimate:
@@ -257,7 +248,6 @@ def priced(
         gpus=gpus,
         disk_gb=stored / 1e9,
         memory_gb=memory,
-        tokens=Range(*tokens),
         attempts=tries[1],
     )
 
@@ -339,9 +329,8 @@ def estimate_evaluation(
         f"a chunk of so many samples takes {least / 60:,.0f} minutes at least, and an attempt on "
         f"profile {profile.name} ends after {profile.time_min}; lower it, or raise time_min",
     )
-    tokens = [asked * e.n * mean for mean in ends]
-    stored = tokens[1] * a.samples_bytes_per_token
-    one = priced(seconds, gpus, stored, memory, tokens, profile, a)
+    stored = asked * e.n * ends[1] * a.samples_bytes_per_token
+    one = priced(seconds, gpus, stored, memory, profile, a)
     return replace(one, tensor_parallel=width)
 
 
@@ -414,4 +403,4 @@ def estimate_scoring(
     rates = [unit.float32_tflops * 1e12 * one for one in reversed(a.scoring_efficiency)]
     seconds = [2 * size.parameters * n / rate for n, rate in zip(tokens, rates, strict=True)]
     stored = share * asked * a.scored_bytes
-    return priced(seconds, 1, stored, memory / 1e9, [0.0, 0.0], profile, a)
+    return priced(seconds, 1, stored, memory / 1e9, profile, a)

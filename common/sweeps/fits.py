@@ -5,8 +5,6 @@ import math
 
 from common.backends import backend
 from common.backends.verl import layout, tuning
-from common.backends.verl.layout import STATE_BYTES
-from common.datasets.prompts import stated
 from common.errors import require
 from common.experiment import Experiment
 from common.models.size import Size
@@ -30,21 +28,14 @@ def peak_gb(
     x: Experiment, models: list[Size], prompt: int, profile: Profile, a: Assumptions
 ) -> float:
     """Return the most GB that one accelerator holds at once: weights, gradients, moments and a
-    pass, or vLLM's weights and cache. Raises UserError where that is more than the usable share of
-    its memory, with the key to change."""
+    pass, or vLLM's weights and cache; 0 for the local backend, whose memory is not predicted.
+    Raises UserError where that is more than the usable share of its memory, with the key to
+    change."""
     size, memory_gb = models[0], accelerator(profile, a).memory_gb
     if x.optim.steps == 0:
         return 2 * size.parameters / 1e9
     if not backend(x.backend).needs_gpu:
-        peak = _local_gb(x, models, prompt)
-        require(
-            peak <= a.usable_memory * memory_gb,
-            "optim.micro_batch",
-            x.optim.micro_batch,
-            f"about {peak:.0f} GB of {memory_gb:g}: lower it, set "
-            "optim.gradient_checkpointing=true, or choose a profile with more memory",
-        )
-        return peak
+        return 0.0
     one, gpus = laid_out(x, models, prompt, profile, a), max(1, profile.gpus)
     require(
         one.fits,
@@ -65,32 +56,6 @@ def peak_gb(
         "with more GPUs or more main memory",
     )
     return one.peak_gb
-
-
-def _local_gb(x: Experiment, models: list[Size], prompt: int) -> float:
-    """Return the GB of the local backend's one process: weights, gradients and moments in float32,
-    and everything that one pass over micro_batch responses keeps."""
-    size = models[0]
-    length = min(prompt + x.sampling.max_tokens, size.context)
-    kept = activation_bytes(size, checkpointing=x.optim.gradient_checkpointing)
-    activations = x.optim.micro_batch * length * kept
-    logits = 2 * 4 * x.optim.micro_batch * x.sampling.max_tokens * size.vocab  # and their gradient
-    reference = 4 if x.method.kl_coef > 0 else 0
-    rounded = 2 if x.sampling.dtype == "bfloat16" else 0  # the bfloat16 copy that samples
-    states = STATE_BYTES * sum(one.parameters for one in models)
-    return (states + (reference + rounded) * size.parameters + activations + logits) / 1e9
-
-
-def activation_bytes(size: Size, *, checkpointing: bool) -> float:
-    """Return the bytes that a token keeps for the backward pass in float32, without logits: in
-    every layer or, with checkpointing, in one layer and for the inputs of all. A block keeps about
-    13.5 vectors as wide as the model and 4 as wide as its MLP (counted:
-    tests/sweeps/test_local_memory.py). The width of the MLP follows from the number of
-    parameters."""
-    layer = (size.parameters - size.vocab * size.hidden) / size.layers
-    wide = max(0.0, layer / size.hidden - 2 * (size.hidden + size.kv_width)) / 3
-    block = 4 * (13.5 * size.hidden + 4 * wide)
-    return block + 4 * size.hidden * size.layers if checkpointing else block * size.layers
 
 
 # ---- checks beside memory
@@ -139,30 +104,6 @@ def check_time(
         x.checkpoint_every,
         f"so many steps and an evaluation take {needed / 60:,.0f} minutes at least, and an attempt "
         f"on profile {profile.name} ends after {profile.time_min}; lower it, or raise time_min",
-    )
-
-
-def check_main_memory(
-    x: Experiment, profile: Profile, a: Assumptions, *, rollout: float, evaluated: float
-) -> None:
-    """Check that a whole rollout or evaluation, which verl's TransferQueue holds in main memory,
-    takes less than half of it."""
-    if not backend(x.backend).needs_gpu:
-        return
-    problems = sum(stated(node) or a.benchmark_problems for node in x.data.benchmarks.values())
-    draws = problems * (
-        x.eval.n + max(0, math.ceil(x.optim.steps / x.eval.every) - 1) * x.eval.curve_n
-    )
-    largest = evaluated / max(1, draws) * problems * max(x.eval.n, x.eval.curve_n)
-    held = a.queue_bytes_per_token * max(largest, rollout / max(1, x.optim.steps)) / 1e9
-    room = profile.nodes * profile.memory_gb
-    require(
-        held < 0.5 * room,
-        "eval.n",
-        x.eval.n,
-        f"an evaluation or a rollout takes about {held:,.0f} GB of main memory, and profile "
-        f"{profile.name} has {room:,} GB for everything; lower eval.n, eval.curve_n or "
-        "sampling.prompts, or raise memory_gb",
     )
 
 

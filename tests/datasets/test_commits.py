@@ -8,10 +8,10 @@ from dataset_nodes import NODES
 from refuses import refuses
 
 from common.comparison.cells import one_source_each
-from common.datasets.commits import read_from, several
+from common.datasets.commits import read_from
 from common.results import provenance
 from common.results.run import Run
-from slurm import prefetch, status
+from slurm import prefetch
 
 AMC = NODES["eval=amc23"]
 HUB = AMC["hub"]
@@ -74,14 +74,6 @@ def test_numbers_of_a_set_of_two_commits_are_neither_averaged_nor_compared(tmp_p
     assert (len(whole), said) == (4, [])
     empty, said = one_source_each(rows[:0], table[:0])
     assert (len(empty), said) == (0, [])
-
-
-def test_the_status_names_a_set_of_two_commits_and_its_runs(tmp_path):
-    found = [status.Cell(name, "evaluate", "1", "done") for name in "abc"]
-    for name, commit in (("a", "c"), ("b", "d")):
-        finished(tmp_path, name, {"amc23": f"hub@{commit}", "aime24": "hub@x"})
-    read = status._sets(tmp_path, "f_grpo", found)
-    assert several(read) == {"amc23": {"hub@c": ["a"], "hub@d": ["b"]}}
 
 
 def test_prefetch_says_the_commit(hub):

@@ -142,7 +142,7 @@ def test_prefetch_downloads_what_the_rows_need_and_names_what_it_could_not(monke
     asked_for = []
     monkeypatch.setattr(prefetch, "download", lambda *model: asked_for.append(model) or "there")
     monkeypatch.setattr(prefetch, "snapshot", lambda hub, *_: asked_for.append(hub) or "there")
-    monkeypatch.setattr(prefetch, "counted", lambda node: 1)
+    monkeypatch.setattr(prefetch, "resolve", lambda node, key: lambda: [1])
     launch("two_stage", tables_of("two_stage"), words)
     (x,) = chosen("two_stage", {}, **WORDS | {"row": "llama3b_grpo"}).runs
     assert asked_for[0] == (x.model.path, x.model.revision)

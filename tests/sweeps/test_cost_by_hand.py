@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 from compositions import composed
-from refuses import refuses
 
 from common.backends.verl import explain
 from common.models.size import Size
@@ -120,14 +119,6 @@ def test_explain_and_the_dry_run_say_the_same_memory(row, monkeypatch):
     peak = cost.estimate(x, profile, a).memory_gb
     assert dict(said)["most at once"] == f"{peak:.1f}: fits"
     assert ("memory network" in dict(said)) == (x.method.sampler is not None)
-
-
-def test_a_memory_network_of_other_tokens_is_refused():
-    x, a = composed(("experiment=cluster/qwen3_8b_dapo_iac_dlc",), "over_sharpening"), assumptions()
-    sampler = replace(x.method.sampler, path="Qwen/Qwen2.5-7B")
-    x = replace(x, method=replace(x.method, sampler=sampler))
-    with refuses("sampler.path", "Qwen/Qwen2.5-7B"):
-        cost.estimate(x, load_profile("h100-1x8"), a)
 
 
 def test_what_others_measured_lies_in_the_range():

@@ -73,7 +73,7 @@ def takes(profile: Profile) -> Estimate:
     )
     kept = config["trainer"]["max_ckpt_to_keep"] + 1  # a new one is written before one is deleted
     stored = (kept * 12 + 2) * size.parameters
-    return priced(seconds, gpus, stored, memory, [0, 0], profile, a)
+    return priced(seconds, gpus, stored, memory, profile, a)
 
 
 def node(

@@ -133,4 +133,4 @@ def takes(x: Measure, training: Experiment, profile: Profile) -> Estimate:
     )
     light = replace(profile, time_min=profile.light_time_min)
     seconds = [len(x.steps) * one for one in (low, high)]
-    return priced(seconds, 0, 0.0, memory, [0, 0], light, a)
+    return priced(seconds, 0, 0.0, memory, light, a)
