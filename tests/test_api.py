@@ -9,7 +9,6 @@ from tiny import ROOT
 
 import rlvr_papers
 from common import api
-from common.methods.files import names
 
 
 def test_the_package_has_the_names_and_loads_torch_only_for_them():
@@ -23,17 +22,11 @@ def test_the_package_has_the_names_and_loads_torch_only_for_them():
 
 
 def test_the_example_runs():
-    example = api.__doc__.split("\n\n")[2:3] + api.__doc__.split("\n\n")[3:4]
+    example = "\n".join(api.__doc__.split("\n\n")[2:4])
     log_prob = torch.randn(4, 7, requires_grad=True)
     given = {"torch": torch, "log_prob": log_prob, "old_log_prob": log_prob.detach()}
     given["mask"] = torch.ones(4, 7)
-    for line in "\n".join(example).splitlines():
+    for line in example.splitlines():
         exec(line.strip(), given)
     assert given["A"].tolist()[0][0] > 0
     assert log_prob.grad.abs().sum() > 0
-
-
-def test_every_method_file_is_a_method():
-    for name in api.method_names():
-        assert api.bind(api.method(name, max_tokens=8, steps=1)).advantage
-    assert api.method_names() == names()

@@ -1,13 +1,9 @@
-"""CONTRIBUTING.md is executed: its files are written into a copy of the checkout, its commands run.
-
-A fenced block whose first line is `# path/of/a.file` is that file; a block of `sh` is run. And the
-documents name nothing that is not there.
-"""
+"""CONTRIBUTING.md is executed in a copy of the checkout, and the documents name nothing that is not
+there."""
 
 import csv
 import html
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -15,41 +11,29 @@ import sys
 import tomllib
 from pathlib import Path
 
+import documents
 import pytest
 from tiny import ROOT
 
 from rlvr_papers.__main__ import VERBS
 
 DOCUMENT = ROOT / "CONTRIBUTING.md"
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 PATH = re.compile(r"(?<![\w/>.])((?:common|papers|slurm|configs|tests|bench)/[\w./-]+\.\w+)")
 TO_BE_MADE = {"configs/slurm/mine.yaml"}  # by the reader
 RLVR = ".venv/bin/rlvr"
-NAMED = re.compile(r"# ([\w./-]+\.\w+)\n")
 
 
-def blocks(section: str) -> list[tuple[str, str]]:
-    """(language, text) of the fenced blocks below the heading `section`; "" is the whole file."""
-    text = DOCUMENT.read_text()
-    if section:
-        text = text.split(f"\n## {section}\n")[1].split("\n## ")[0]
-    return BLOCK.findall(text)
+def here(folder: Path) -> dict:
+    """The copy goes before the installed checkout, whose script `rlvr` is."""
+    return {"HOME": str(folder), "PYTHONPATH": str(folder)}
 
 
 def run(folder: Path, command: str) -> str:
-    """Standard output of a command of the document, in the copy."""
-    here = {"HOME": str(folder), "PATH": os.environ["PATH"], "HF_HUB_OFFLINE": "1"}
-    here["PYTHONPATH"] = str(folder)  # before the installed checkout, whose script `rlvr` is
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", command],
-        cwd=folder,
-        env=here | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    assert done.returncode == 0, f"{command}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
-    return done.stdout
+    return documents.run(folder, command, here(folder)).stdout
+
+
+def executed(folder: Path, section: str) -> str:
+    return documents.executed(DOCUMENT, section, folder, here(folder)).stdout
 
 
 @pytest.fixture(scope="module")
@@ -66,33 +50,16 @@ def checkout(tmp_path_factory) -> Path:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, folder / name)
     (folder / ".venv").symlink_to(sys.prefix)
-    for language, text in blocks(""):
-        if named := NAMED.match(text):
-            file = folder / named[1]
-            assert not file.exists(), f"{named[1]}: is in the repository already"
-            assert file.suffix[1:] in (language, "py", "yaml", "md"), named[1]
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text[named.end() :])
+    documents.written(DOCUMENT, folder)
     return folder
 
 
-def executed(folder: Path, section: str) -> str:
-    """What the commands of a section print."""
-    commands = [text for language, text in blocks(section) if language == "sh"]
-    assert commands, f"{section}: no block of sh"
-    return "".join(run(folder, command) for command in commands)
-
-
 @pytest.mark.process
-def test_a_method_has_the_masses_that_its_docstring_states(checkout):
+def test_a_method_and_a_loss_run_and_have_the_masses_of_the_docstring(checkout):
     row = json.loads(executed(checkout, "A method"))
     p, q, G, shrink = 0.5, 0.5, 8, 0.5  # of the command, and of the method file
     assert row["m_S"] == pytest.approx(p * (1 - shrink * (p + q / G)))
     assert row["m_F"] == pytest.approx(shrink * p * q * (1 - 1 / G))
-
-
-@pytest.mark.process
-def test_a_loss_composes_with_the_method_that_it_belongs_to(checkout):
     row = json.loads(executed(checkout, "A loss"))
     assert row["m_S"] > row["m_F"] > 0
 
@@ -124,20 +91,17 @@ def test_a_paper_shows_in_the_report(checkout):
     assert told.count('class="word good"') == 2  # published and laptop
 
 
-def test_a_paper_is_a_target_of_make(checkout):
+@pytest.mark.process
+def test_a_paper_is_known_to_make_submit_and_train(checkout):
     assert "sixth" in run(checkout, "make help").splitlines()[-1]
     listed = run(checkout, f"{RLVR} submit paper=sixth")
     assert run(checkout, ".venv/bin/python -m papers.sixth.launch") == listed
-
-
-@pytest.mark.process
-def test_a_paper_trains_without_a_main_module_of_its_own(checkout):
     shown = run(checkout, f"{RLVR} train paper=sixth experiment=shrunk --cfg job")
     assert "paper: sixth" in shown
     assert "common.advantages.shrunk.shrunk" in shown
 
 
-def documents() -> list[Path]:
+def pages() -> list[Path]:
     """The Markdown files that people write; reference results are made by commands."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "*.md"], cwd=ROOT, capture_output=True, check=True, text=True
@@ -146,11 +110,11 @@ def documents() -> list[Path]:
     return [ROOT / name for name in names if not name.startswith("results/reference/")]
 
 
-@pytest.mark.parametrize("file", documents(), ids=lambda file: str(file.relative_to(ROOT)))
+@pytest.mark.parametrize("file", pages(), ids=lambda file: str(file.relative_to(ROOT)))
 def test_links_and_modules_of_the_documents_are_there(file):
     text = file.read_text()
-    made = {named[1] for _, block in BLOCK.findall(text) if (named := NAMED.match(block))}
-    for link in re.findall(r"\]\((?!https?:)([^)#\s]+)", BLOCK.sub("", text)):
+    made = set(documents.files(file))
+    for link in re.findall(r"\]\((?!https?:)([^)#\s]+)", documents.BLOCK.sub("", text)):
         assert (file.parent / link).exists(), link
     for path in set(PATH.findall(text)) - TO_BE_MADE:
         assert path in made or any((top / path).exists() for top in (ROOT, file.parent)), path
@@ -162,30 +126,23 @@ def exists(name: str, made: set[str]) -> bool:
     """Whether a dotted name is a module or package of ours or of the document's, or a word of the
     module before its last dot."""
     path, last = Path(name.replace(".", "/")), name.rpartition(".")[2]
-    if (ROOT / path).is_dir() or (ROOT / f"{path}.py").exists():
-        return True
     if any(file.startswith((f"{path}/", f"{path}.py", f"{path.parent}.py")) for file in made):
         return True
     sources = [ROOT / f"{path.parent}.py", ROOT / path.parent / "__init__.py"]
-    return any(re.search(rf"\b{last}\b", file.read_text()) for file in sources if file.exists())
+    named = any(re.search(rf"\b{last}\b", file.read_text()) for file in sources if file.exists())
+    return named or (ROOT / path).is_dir() or (ROOT / f"{path}.py").exists()
 
 
-def test_targets_that_the_documents_name_are_in_the_makefile():
+def test_targets_and_verbs_that_the_documents_name_are_there():
     targets = set(re.findall(r"^([a-z][\w-]*%?):", (ROOT / "Makefile").read_text(), re.M))
-    for file in documents():
-        for words in re.findall(r"(?:^|`)make ((?:[a-z][\w-]* ?)+)", file.read_text(), re.M):
+    for file in pages():
+        text = file.read_text()
+        for words in re.findall(r"(?:^|`)make ((?:[a-z][\w-]* ?)+)", text, re.M):
             for word in words.split():
                 name = re.sub(r"^(reproduce|compare)-.*", r"\1-%", word)
                 assert name in targets, f"{file.name}: make {word}"
-
-
-def test_verbs_that_the_documents_name_are_there():
-    seen = set()
-    for file in documents():
-        for verb in re.findall(r"(?:^|[`/ ])rlvr ([a-z][a-z-]*)", file.read_text(), re.M):
+        for verb in re.findall(r"(?:^|[`/ ])rlvr ([a-z][a-z-]*)", text, re.M):
             assert verb in VERBS, f"{file.name}: rlvr {verb}"
-            seen.add(verb)
-    assert seen > {"train", "reproduce", "compare", "submit"}
 
 
 def test_the_layers_are_those_of_the_contract():

@@ -6,7 +6,6 @@ import pytest
 from refuses import refuses
 
 from common.controllers import fade, ha_dw_anchor, log_schedule
-from common.errors import UserError
 
 FADE = dict(
     alpha_max=3.0, ema="smoothing", beta=0.02, target_entropy=None, target_fraction=0.5,
@@ -36,10 +35,13 @@ def test_fade_by_hand():
 
 def test_fade_as_printed_keeps_two_percent_of_the_past():
     options = {**FADE, "ema": "printed"}
-    state, _ = fade({"p_hat": 0.5, "H_hat": 1.0, "H_0": 1.0}, solve_rate=0.2, entropy=0.6, step=2,
-                    **options)  # fmt: skip
+    state = {"p_hat": 0.5, "H_hat": 1.0, "H_0": 1.0}
+    state, _ = fade(state, solve_rate=0.2, entropy=0.6, step=2, **options)
     assert state["p_hat"] == pytest.approx(0.02 * 0.5 + 0.98 * 0.2)
     assert state["H_hat"] == pytest.approx(0.02 * 1.0 + 0.98 * 0.6)
+    # nothing solved gives the largest alpha
+    _, given = fade({}, solve_rate=0.0, entropy=1.0, step=1, **{**options, "beta": 0.0})
+    assert given["alpha"] == 3.0
 
 
 def test_the_ablations_of_fade():
@@ -56,12 +58,6 @@ def test_the_ablations_of_fade():
         new, given = fade(state, **seen, **{**FADE, "adapt": adapt})
         assert given == pytest.approx({"alpha": alpha, "delta": delta}), adapt
         assert new == pytest.approx(state)
-
-
-def test_nothing_solved_gives_the_largest_alpha():
-    options = {**FADE, "ema": "printed", "beta": 0.0}
-    _, given = fade({}, solve_rate=0.0, entropy=1.0, step=1, **options)
-    assert given["alpha"] == 3.0
 
 
 def test_log_schedule_by_hand():
@@ -92,19 +88,12 @@ def test_ha_dw_anchor_by_hand():
     assert state["anchors"] == pytest.approx([0.6, 0.62])
 
 
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"ema": "exact"}, r"method\.controller\.ema=exact: must be one of smoothing, printed"),
-        ({"adapt": "none"}, r"method\.controller\.adapt=none: must be one of both"),
-        ({"beta": 1.5}, r"method\.controller\.beta=1\.5: must be in \[0, 1\]"),
-    ],
-)
-def test_bad_values_are_refused(changed, message):
-    with pytest.raises(UserError, match=message):
-        fade({}, solve_rate=0.5, entropy=1.0, step=1, **{**FADE, **changed})
+@pytest.mark.parametrize(("key", "value"), [("ema", "exact"), ("adapt", "none"), ("beta", 1.5)])
+def test_bad_values_are_refused(key, value):
+    with refuses(f"method.controller.{key}", value):
+        fade({}, solve_rate=0.5, entropy=1.0, step=1, **{**FADE, key: value})
 
 
 def test_a_window_of_one_is_refused():
-    with refuses("method.controller.window", "1"):
+    with refuses("method.controller.window", 1):
         ha_dw_anchor({}, solve_rate=0.5, entropy=1.0, step=1, eta=0.1, window=1)

@@ -5,7 +5,7 @@ import math
 import pytest
 from refuses import refuses
 
-from common.health import RULES, Guard, findings
+from common.health import Guard, findings
 
 WELL = {"grad_norm": 0.3, "truncated": 0.2, "entropy": 0.4, "rollout_difference_mean": 0.002}
 UNWELL = [
@@ -41,7 +41,7 @@ def test_what_is_not_logged_is_not_judged():
 
 def test_a_guard_says_a_finding_once_and_ends_a_run_only_if_it_may(capsys):
     bad = WELL | {"grad_norm": math.nan}
-    guard, patient = Guard([WELL], stops=True), Guard([bad, bad, bad], stops=False)
+    guard = Guard([WELL], stops=True)
     for _ in range(2):
         guard.see(bad)
         guard.check()
@@ -49,10 +49,6 @@ def test_a_guard_says_a_finding_once_and_ends_a_run_only_if_it_may(capsys):
     guard.see(bad)
     with refuses("grad_norm", "nan"):
         guard.check()
-    patient.check()
     with refuses("grad_norm", "nan"):  # resumed, nothing has changed
         Guard([bad, bad, bad], stops=True).check()
-
-
-def test_no_rule_holds_for_a_shorter_time_than_it_warns():
-    assert all(1 <= rule.warn < rule.stop for rule in RULES)
+    Guard([bad, bad, bad], stops=False).check()

@@ -9,9 +9,7 @@ pytestmark = pytest.mark.process
 
 
 def make(*words: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        ["make", "-C", str(ROOT), *words], capture_output=True, text=True, check=False
-    )
+    return subprocess.run(["make", "-C", str(ROOT), *words], capture_output=True, text=True)
 
 
 def test_a_python_that_is_too_old_is_refused_by_its_version(tmp_path):
@@ -21,8 +19,7 @@ def test_a_python_that_is_too_old_is_refused_by_its_version(tmp_path):
     old.chmod(0o755)
     done = make("setup", f"VENV={tmp_path / 'venv'}", f"PYTHON={old}")
     assert done.returncode != 0
-    for word in ("3.10", "3.11", f"PYTHON={old}"):
-        assert word in done.stderr, word
+    assert f"PYTHON={old}: Python 3.10" in done.stderr
     assert not (tmp_path / "venv").exists()
 
 
@@ -30,6 +27,4 @@ def test_a_python_that_is_too_old_is_refused_by_its_version(tmp_path):
 def test_a_paper_with_a_dash_gets_the_near_name(scale):
     done = make("reproduce-f-grpo", scale, "DRY_RUN=1", "--old-file=.venv/.ready")
     assert done.returncode != 0
-    assert "paper=f-grpo" in done.stderr
-    assert "f_grpo" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert "error: paper=f-grpo: " in done.stderr

@@ -1,7 +1,5 @@
 """What `pip install` brings is whole, and `rlvr` is every command of it."""
 
-import importlib
-import inspect
 import json
 import os
 import shutil
@@ -20,20 +18,11 @@ from common.errors import UserError
 from rlvr_papers import __main__ as front
 from rlvr_papers.__main__ import HYDRA, VERBS
 
-LIGHT = sorted(VERBS.keys() - set(HYDRA) | {"reproduce"})
 
-
-@pytest.mark.parametrize("verb", LIGHT)
+@pytest.mark.parametrize("verb", sorted(VERBS.keys() - set(HYDRA) | {"reproduce"}))
 def test_every_verb_has_a_help_that_names_it(verb, capsys):
     front.call([verb, "--help"])
-    shown = capsys.readouterr().out
-    assert f"rlvr {verb}" in shown
-
-
-@pytest.mark.parametrize("verb", HYDRA)
-def test_the_verbs_of_hydra_have_a_function_that_takes_words(verb):
-    module = importlib.import_module(VERBS[verb].module)
-    assert list(inspect.signature(module.main).parameters) == ["words"]
+    assert f"rlvr {verb}" in capsys.readouterr().out
 
 
 def test_all_verbs_fit_a_screen():
@@ -67,11 +56,11 @@ def installed(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     top = ("common", "papers", "configs", "slurm", "rlvr_papers", "pyproject.toml", "README.md")
     for name in (*top, "LICENSE"):
-        of = ROOT / name
-        ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(of, folder / name, ignore=ignored) if of.is_dir() else shutil.copy(
-            of, folder
-        )
+        if (ROOT / name).is_dir():
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+        else:
+            shutil.copy(ROOT / name, folder)
     build = "from setuptools.build_meta import build_wheel as b; print(b('dist'))"
     done = subprocess.run(
         [sys.executable, "-c", build], cwd=folder, capture_output=True, text=True, timeout=300
@@ -94,30 +83,31 @@ def test_a_wheel_holds_every_file_that_is_read(installed):
     assert not (installed / "bench").exists()
 
 
-def rlvr(installed: Path, folder: Path, *words: str) -> subprocess.CompletedProcess:
-    """`rlvr words` of the wheel, started in a folder that is no checkout."""
-    return subprocess.run(
+def rlvr(installed: Path, folder: Path, *words: str) -> str:
+    """What `rlvr words` of the wheel prints, started in a folder that is no checkout."""
+    done = subprocess.run(
         [sys.executable, "-P", "-m", "rlvr_papers", *words],
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(installed), "COLUMNS": "80"},
+        env=os.environ | {"PYTHONPATH": str(installed)},
         capture_output=True,
         text=True,
         timeout=300,
     )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 @pytest.mark.process
 def test_a_wheel_works_where_no_checkout_is(installed, tmp_path):
     (tmp_path / "common").mkdir()  # of the user's own project: must not be taken for ours
     (tmp_path / "common" / "__init__.py").write_text("raise SystemExit('the wrong common')\n")
-    done = rlvr(installed, tmp_path, "theory", "method=f_grpo", "p=0.5", "json=true")
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["m_S"] > 0
-    done = rlvr(installed, tmp_path, "train", "--cfg", "job", "paper=fade", "method=fade")
-    assert done.returncode == 0, done.stderr
-    assert "paper: fade" in done.stdout
-    done = rlvr(installed, tmp_path, "compare", "paper=f_grpo", "--help")
-    assert "rlvr compare paper=NAME" in done.stdout
+    shown = rlvr(installed, tmp_path, "theory", "method=f_grpo", "p=0.5", "json=true")
+    assert json.loads(shown)["m_S"] > 0
+    shown = rlvr(installed, tmp_path, "train", "--cfg", "job", "paper=fade", "method=fade")
+    assert "paper: fade" in shown
+    assert "rlvr compare paper=NAME" in rlvr(
+        installed, tmp_path, "compare", "paper=f_grpo", "--help"
+    )
 
 
 def test_the_name_of_the_distribution_is_the_one_that_results_look_up():

@@ -2,17 +2,15 @@
 
 import os
 import re
-import stat
-import subprocess
 import sys
 from pathlib import Path
 
+import documents
 import pandas as pd
 import pytest
-from tiny import ROOT
+from tiny import ROOT, network
 
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
-NAMED = re.compile(r"# ([\w./-]+\.\w+)\n")
+DOCUMENT = ROOT / "docs" / "your-own.md"
 CHAT = (
     "{% for message in messages %}<{{ message.role }}>{{ message.content }}\n{% endfor %}"
     "{% if add_generation_prompt %}<assistant>{% endif %}"
@@ -22,32 +20,19 @@ pytestmark = [pytest.mark.process, pytest.mark.trains]
 
 def chat_model(folder: Path) -> None:
     """A random Qwen2 on bytes' characters with a template of its own and two end tokens."""
-    import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-    from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen2Config
-    from transformers import Qwen2ForCausalLM as Model
+    from transformers import GenerationConfig, PreTrainedTokenizerFast
 
-    torch.manual_seed(0)
     letters = ["<pad>", "<end>", "<stop>", *sorted(pre_tokenizers.ByteLevel.alphabet())]
     made = Tokenizer(models.BPE(vocab={t: i for i, t in enumerate(letters)}, merges=[]))
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.decoder = decoders.ByteLevel()
-    tokenizer = PreTrainedTokenizerFast(
+    PreTrainedTokenizerFast(
         tokenizer_object=made, pad_token="<pad>", eos_token="<end>", chat_template=CHAT
-    )
-    sizes = dict(hidden_size=16, intermediate_size=16, num_hidden_layers=1)
-    config = Qwen2Config(
-        vocab_size=len(letters),
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        max_position_embeddings=512,
-        tie_word_embeddings=True,
-        **sizes,
-    )
-    model = Model(config)
+    ).save_pretrained(folder)
+    model = network(vocab_size=len(letters), max_position_embeddings=512)
     model.generation_config = GenerationConfig(eos_token_id=[1, 2], pad_token_id=0)
     model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
 
 
 @pytest.fixture(scope="module")
@@ -59,32 +44,15 @@ def folder(tmp_path_factory) -> Path:
     for name, words in (("rlvr", "-P -m rlvr_papers"), ("python", "")):
         file = home / "bin" / name
         file.write_text(f'#!/bin/sh\nexec {sys.executable} {words} "$@"\n')
-        file.chmod(file.stat().st_mode | stat.S_IXUSR)
-    for _, text in BLOCK.findall((ROOT / "docs" / "your-own.md").read_text()):
-        if named := NAMED.match(text):
-            (home / named[1]).write_text(text[named.end() :])
+        file.chmod(0o755)
+    documents.written(DOCUMENT, home)
     return home
 
 
 def executed(folder: Path, section: str) -> tuple[list[str], str]:
     """(what its commands print, all that they say beside) of a section of the page."""
-    text = (ROOT / "docs" / "your-own.md").read_text()
-    commands = [
-        text
-        for language, text in BLOCK.findall(text.split(f"\n## {section}\n")[1].split("\n## ")[0])
-        if language == "sh"
-    ]
-    assert commands
     path = {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", "".join(commands)],
-        cwd=folder,
-        env=os.environ | path | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-3000:]}"
+    done = documents.executed(DOCUMENT, section, folder, os.environ | path)
     return done.stdout.splitlines(), done.stderr
 
 

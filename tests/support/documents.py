@@ -1,0 +1,49 @@
+"""Documents whose fenced blocks are executed: one whose first line is `# path/of/a.file` is that
+file, one of `sh` is run."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
+_NAMED = re.compile(r"# ([\w./-]+\.\w+)\n")
+
+
+def files(document: Path) -> dict[str, str]:
+    """name -> text of the files that a document holds."""
+    blocks = [text for _, text in BLOCK.findall(document.read_text())]
+    return {named[1]: text[named.end() :] for text in blocks if (named := _NAMED.match(text))}
+
+
+def written(document: Path, folder: Path) -> None:
+    """Write its files, none of which may be there already."""
+    for name, text in files(document).items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        with (folder / name).open("x") as file:
+            file.write(text)
+
+
+def run(folder: Path, command: str, environment: dict) -> subprocess.CompletedProcess:
+    """A command of the document, without network; it must succeed."""
+    quiet = {"PATH": os.environ["PATH"], "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", command],
+        cwd=folder,
+        env=quiet | environment,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    return done
+
+
+def executed(
+    document: Path, section: str, folder: Path, environment: dict
+) -> subprocess.CompletedProcess:
+    """The commands below the heading `section`, as one."""
+    text = document.read_text().split(f"\n## {section}\n")[1].split("\n## ")[0]
+    commands = [block for language, block in BLOCK.findall(text) if language == "sh"]
+    assert commands, f"{section}: no block of sh"
+    return run(folder, "".join(commands), environment)
