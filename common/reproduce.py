@@ -37,7 +37,7 @@ def main(words: list[str]) -> None:
 def finish(config: Reproduce) -> None:
     """Run the remaining measurements, draw the figures and write the comparison."""
     from common.comparison.compare import compared
-    from common.comparison.figures import draw
+    from common.comparison.laptop_figures import draw_paper
     from common.comparison.spec import spec_of
 
     def measured(_root: Path) -> None:
@@ -45,7 +45,7 @@ def finish(config: Reproduce) -> None:
             run_all(tasks, config.workers)
 
     def drawn(root: Path) -> None:
-        draw(config.paper, root)
+        draw_paper(config.paper, root)
 
     if config.paper in papers():
         compared(spec_of(config.paper), Path(config.root), measured, drawn)

@@ -24,7 +24,7 @@ FORMS = {
 # Keys of the first entry: the paper's name, its arXiv number, its idea in a few words, and its
 # claim in a sentence.
 ABOUT = ("paper", "arxiv", "brief", "says")
-AGAINST_BASE = "against_base"  # optional key: the rows of common/comparison/against_base.py
+AGAINST_BASE = "against_base"  # optional key: the rows of gains.against_base
 PRIMARY, REST = "primary", "rest"  # claim families: Holm corrects the first
 
 

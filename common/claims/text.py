@@ -7,8 +7,8 @@ from common.claims.single import ONE_RUN
 from common.results.provenance import GREY
 from common.results.tables import markdown
 
-COLORS = {"holds": "green", "fails": "red", "inconclusive": "yellow", ONE_RUN: "yellow"}
-COLORS |= {"not run": "dim", "mechanism not engaged": "yellow", "not claimed here": "dim"}
+WORDS = ("holds", "fails", "inconclusive", ONE_RUN)
+WORDS += ("not run", "mechanism not engaged", "not claimed here")
 
 
 def to_markdown(verdicts: pd.DataFrame) -> str:
@@ -21,36 +21,21 @@ def to_markdown(verdicts: pd.DataFrame) -> str:
     return markdown(["claim", "source", *scopes], rows)
 
 
-def to_terminal(verdicts: pd.DataFrame, gaps: pd.DataFrame):
-    """Return what a terminal shows, in colour and in words: the claims that a rerun decided, with
-    their numbers and what these measure (from `gaps`), then how many claims have which verdict at
-    each scale. The rest is in the files."""
-    from rich.console import Group
-    from rich.padding import Padding
-    from rich.text import Text
-
-    lines: list = []
-    scopes = in_use(verdicts)
+def to_terminal(verdicts: pd.DataFrame, gaps: pd.DataFrame) -> str:
+    """Return what a terminal shows: the claims that a rerun decided, with their numbers and what
+    these measure (from `gaps`), then how many claims have which verdict at each scale."""
+    lines, scopes = [], in_use(verdicts)
     for scope in (name for name in scopes if name != "published"):
-        for row in verdicts.to_dict("records"):
-            word = row[scope]
-            if word not in ("holds", "fails"):
-                continue
-            grey = row.get(f"{scope}_state") in GREY
-            verdict = (f"{word} ({scope})", "dim" if grey else COLORS[word])
-            lines.append(Text.assemble(verdict, f" {row['claim']} [{row['source']}]"))
+        for row in verdicts[verdicts[scope].isin(["holds", "fails"])].to_dict("records"):
             numbers = _measured(gaps, row["id"], scope) + _words(row, scope)[1]
-            lines.append(Padding(Text(numbers, "dim"), (0, 0, 0, 4)))
+            lines.append(f"{row[scope]} ({scope}) {row['claim']} [{row['source']}]\n    {numbers}")
     if lines:
-        lines.insert(
-            0, Text("What a rerun decided, with the place in the paper and numbers", "bold")
-        )
+        lines.insert(0, "What a rerun decided, with the place in the paper and numbers")
     for scope in scopes:
         counts = verdicts[scope].value_counts()
-        known = [(word, counts[word]) for word in COLORS if word in counts]
-        line = Text(", ").join(Text(f"{n} {word}", COLORS[word]) for word, n in known)
-        lines.append(Text(f"claims, {scope}: ") + line)
-    return Group(*lines)
+        known = ", ".join(f"{counts[word]} {word}" for word in WORDS if word in counts)
+        lines.append(f"claims, {scope}: {known}")
+    return "\n".join(lines)
 
 
 def _measured(gaps: pd.DataFrame, claim: str, scope: str) -> str:

@@ -15,7 +15,7 @@ from common.claims.single import seed_of
 from common.comparison.spec import Spec, matches
 from common.datasets.commits import listed, several
 from common.metrics.noise import SHARE, problem_variance, sampling_sd
-from common.metrics.paired import Interval, detectable_share
+from common.metrics.paired import Interval
 from common.results.provenance import of_runs, sets_of, states_of, worst
 
 CELL = ["table", "model", "method", "benchmark", "metric"]
@@ -363,56 +363,3 @@ def footnotes(spec: Spec, printed: pd.DataFrame) -> list[str]:
     return [
         ";".join(name for name, cells in touched.items() if cells[i]) for i in range(len(printed))
     ]
-
-
-def note_table(spec: Spec, notes: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
-    """Return the inconsistencies with the tables and the number of cells that they affect. One that
-    cannot be matched to cells belongs to the tables that it names, else to the whole paper."""
-    names = list(dict.fromkeys(cells["table"].dropna()))
-    tables, counts = [], []
-    for row in notes.to_dict("records"):
-        touched = cells[cells["notes"].str.split(";").map(lambda ids, one=row["id"]: one in ids)]
-        counts.append(len(touched))
-        named = list(dict.fromkeys(touched["table"])) or _named(str(row["where"]), names)
-        tables.append(";".join(named))
-    return notes.assign(tables=tables, cells=counts)
-
-
-def _named(text: str, names: list[str]) -> list[str]:
-    """Return the tables that a text names: "Table 2", "Tables 1, 3, 4", "Tables 2-5"."""
-    numbers = set()
-    for run in re.findall(r"Tables? ((?:\d+(?:\s*[-,]\s*|\s+and\s+)?)+)", text):
-        for first, last in re.findall(r"(\d+)(?:\s*-\s*(\d+))?", run):
-            numbers |= set(range(int(first), int(last or first) + 1))
-    return [name for name in names if name.removeprefix("table") in map(str, numbers)]
-
-
-# ---- what could have been detected
-
-
-def detectable(spec: Spec, printed: pd.DataFrame, gaps: pd.DataFrame) -> pd.DataFrame:
-    """Return the minimum detectable difference of every benchmark, in points: p < 0.05 with 80 %
-    power.
-
-    For reruns it is the median over the comparisons that were made there. For a printed benchmark
-    with P problems it is the value for two independent runs at the table's mean accuracy, as if
-    each problem were answered once. That is an upper bound, because many samples per problem, and
-    the same problems in both runs, make it smaller.
-    """
-    key = ["scope", "table", "benchmark", "metric"]
-    known = gaps[gaps["mdd"].notna() & (gaps["mdd"] > 0)]
-    rerun = known.groupby(key, sort=False).agg(
-        n_problems=("n_problems", "max"), n_seeds=("n_seeds", "min"), mdd=("mdd", "median")
-    )
-    frames = [rerun.reset_index().assign(basis="median of the comparisons, as they came out")]
-    shares = printed[printed["benchmark"].isin(spec.problems) & (printed["unit"] == "percent")]
-    means = shares.groupby(key[1:], sort=False)["value"].mean().reset_index()
-    means["n_problems"] = means["benchmark"].map(spec.problems)
-    means["mdd"] = [
-        100 * detectable_share(value / 100, problems)
-        for value, problems in zip(means["value"], means["n_problems"], strict=True)
-    ]
-    basis = "number of problems alone, one run a method, unpaired: an upper bound"
-    frames.append(means.assign(scope="published", n_seeds=1, basis=basis))
-    columns = [*key, "n_problems", "n_seeds", "mdd", "basis"]
-    return pd.concat(frames, ignore_index=True).reindex(columns=columns)

@@ -7,23 +7,21 @@ not all there is not drawn, and its `Figure` says what is missing.
 """
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
 from common.comparison.cells import CELL, as_printed
-from common.comparison.gather import CLUSTER, Gathered
+from common.comparison.gather import Gathered
 from common.comparison.published import published
 from common.comparison.spec import Spec
 from common.comparison.training import logs
 from common.config.files import ROOT
 from common.config.resolve import named
 from common.plotting import by_seed, legend, panels, save
-from common.results.files import write_csv
 
 PREFIX = "cluster_"  # starts the names of all these figures
-DRAWN = "figures.csv"  # in <root>/<paper>/cluster/: one row per Figure
 KEPT = ["table", "model", "method", "benchmark", "metric", "k", "printed", "rerun", "low", "high"]
 ALONG = ["model", "method", "seed", "curve", "step", "value"]
 KEPT += ["n_seeds", "n_problems", "n_samples", "step", "run_ids"]
@@ -41,8 +39,8 @@ class Figure:
 
 
 def draw(spec: Spec, root: Path, cells: pd.DataFrame, cluster: Gathered) -> list[Figure]:
-    """Draw the paper's figures of cluster rows into <root>/<paper>/figures/, list them in
-    <root>/<paper>/cluster/figures.csv, and return them; [] where there are no cluster rows.
+    """Draw the paper's figures of cluster rows into <root>/<paper>/figures/, and return them; []
+    where there are no cluster rows.
 
     cells: those of the comparison (`cells.COLUMNS`). Files that an earlier comparison drew and this
     one cannot draw are removed.
@@ -56,18 +54,7 @@ def draw(spec: Spec, root: Path, cells: pd.DataFrame, cluster: Gathered) -> list
     for one in made:
         for suffix in (".png", ".pdf", ".csv") if one.left_out else ():
             (root / spec.paper / "figures" / f"{one.name}{suffix}").unlink(missing_ok=True)
-    table = pd.DataFrame([asdict(one) for one in made])
-    write_csv(root / spec.paper / CLUSTER / DRAWN, table)
     return made
-
-
-def drawn(root: Path, paper: str) -> list[Figure]:
-    """Return the figures that the last comparison's `draw` listed."""
-    path = root / paper / CLUSTER / DRAWN
-    if not path.exists():
-        return []
-    table = pd.read_csv(path, dtype=str, keep_default_na=False)
-    return [Figure(*row) for row in table[[one.name for one in fields(Figure)]].values]
 
 
 def markdown(made: list[Figure]) -> str:

@@ -1,7 +1,7 @@
 """Compare a paper's published results with the rerun: verdicts on claims, printed cells beside
 reruns, and where each number comes from.
 
-    rlvr compare paper=NAME [results_dir=results] [format=terminal|md|latex]
+    rlvr compare paper=NAME [results_dir=results]
 
 Prints the verdict on every claim and the printed cells that have a rerun, and writes claims, gaps,
 cells and comparison (.csv, .md) to <results_dir>/NAME/. With
@@ -21,10 +21,9 @@ import pandas as pd
 from common.claims import judge
 from common.claims.file import read
 from common.claims.select import COUNTED
-from common.comparison import cells, figures
-from common.comparison.against_base import against_base
+from common.comparison import cells
 from common.comparison.cells import with_sampling
-from common.comparison.gains import COLUMNS, gains
+from common.comparison.gains import COLUMNS, against_base, gains
 from common.comparison.gather import (
     CLUSTER,
     LAPTOP,
@@ -41,14 +40,12 @@ from common.comparison.replication import replication
 from common.comparison.spec import Columns, SameRun, Spec, spec_of
 from common.config.files import ROOT, known_paper
 from common.config.words import options
-from common.errors import require
 from common.results import provenance
 from common.results.checks import check_names
 from common.results.files import write, write_csv
 
 __all__ = ["Columns", "Comparison", "SameRun", "Spec", "assess", "compare", "compared"]
 REFERENCE = ROOT / "results" / "reference"
-FORMATS = ("terminal", "md", "latex")
 KEY = ["table", "model", "method", "benchmark", "metric", "k", "unit"]
 
 
@@ -62,8 +59,7 @@ class Comparison:
     cells: pd.DataFrame  # every printed cell, cells.COLUMNS
     summary: pd.DataFrame  # printed rows, and means over seeds of both rerun scopes
     against_base: pd.DataFrame  # what RL changed in the model it started from
-    detectable: pd.DataFrame  # minimum detectable difference of every benchmark
-    notes: pd.DataFrame  # the paper's inconsistencies, with the tables and cells that they affect
+    notes: pd.DataFrame  # the paper's inconsistencies
     runs: pd.DataFrame  # provenance.COLUMNS
     missing: pd.DataFrame  # cluster jobs without a result
     left_out: list[str]
@@ -76,10 +72,8 @@ class Comparison:
 
 
 def main(words: list[str]) -> None:
-    given = options(words, {"paper": "", "results_dir": "results", "format": "terminal"})
-    require(given["format"] in FORMATS, "format", given["format"], f"use one of {FORMATS}")
-    spec = spec_of(known_paper(given["paper"]))
-    compare(spec, Path(given["results_dir"]), given["format"])
+    given = options(words, {"paper": "", "results_dir": "results"})
+    compare(spec_of(known_paper(given["paper"])), Path(given["results_dir"]))
 
 
 def compared(spec: Spec, root: Path, *steps: Callable[[Path], object]) -> None:
@@ -94,7 +88,7 @@ def compared(spec: Spec, root: Path, *steps: Callable[[Path], object]) -> None:
     compare(spec, root, found=found)
 
 
-def compare(spec: Spec, root: Path, form: str = "terminal", found: Gathering | None = None) -> None:
+def compare(spec: Spec, root: Path, found: Gathering | None = None) -> None:
     """Print the comparison, and write it to <root>/<paper>/: claims.csv, gaps.csv,
     cells.csv (printed cells with a rerun or a lost one), comparison.csv (all reruns) and
     comparison.md. Where the rows of `against_base` were run, it also writes against_base.csv; where
@@ -124,13 +118,10 @@ def compare(spec: Spec, root: Path, form: str = "terminal", found: Gathering | N
         if one.left_out:
             print(f"not drawn: {one.name}: {one.left_out}", file=sys.stderr)
     write(folder / "comparison.md", compare_text.markdown(result) + cluster_figures.markdown(made))
-    if form == "terminal":
-        compare_text.terminal(result)
-        print(f"tables:  claims, gaps, cells, comparison (.csv, .md) in {folder}")
-        print(f"figures: {figures.drawn(root, spec.paper)}")
-        print(f"next:    rlvr report results_dir={root}")
-    else:
-        print((compare_text.to_latex if form == "latex" else compare_text.markdown)(result), end="")
+    print(compare_text.terminal(result))
+    print(f"tables:  claims, gaps, cells, comparison (.csv, .md) in {folder}")
+    print(f"figures: {folder / 'figures'}")
+    print(f"next:    rlvr report results_dir={root}")
 
 
 def assess(
@@ -193,8 +184,7 @@ def assess(
         cells=table,
         against_base=against_base(about, rows[LAPTOP], counts[LAPTOP]),
         summary=summary({"published": printed, **rows, CLUSTER: as_printed}, runs),
-        detectable=cells.detectable(spec, printed, gaps),
-        notes=cells.note_table(spec, notes, table),
+        notes=notes,
         runs=runs,
         missing=missing,
         left_out=list(dict.fromkeys(problems)),

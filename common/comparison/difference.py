@@ -1,6 +1,6 @@
 """Compare two methods, or two sets of runs, by paired differences with their intervals.
 
-    rlvr diff A B [metrics=pass@1,pass@64] [format=md|latex]
+    rlvr diff A B [metrics=pass@1,pass@64]
     rlvr diff A B paper=NAME [table=TABLE] [scope=laptop|cluster] [results_dir=results]
 
 A and B are quoted globs of finished run folders, one run per seed, or with paper=NAME two methods
@@ -38,10 +38,9 @@ from common.evaluation.store import stored
 from common.metrics.bootstrap import holm
 from common.results.collect import collect, config_of, counts_of, verify
 from common.results.files import read_csv
-from common.results.tables import latex, markdown
+from common.results.tables import markdown
 
-WORDS = {"metrics": "", "paper": "", "table": "", "scope": "laptop", "format": "md"}
-WORDS |= {"results_dir": "results"}
+WORDS = {"metrics": "", "paper": "", "table": "", "scope": "laptop", "results_dir": "results"}
 HEAD = ["benchmark", "metric", "A", "B", "A - B [95 %]", "p (Holm)", "seeds", "problems"]
 
 
@@ -49,16 +48,12 @@ def main(words: list[str]) -> None:
     require(len(words) >= 2, "diff", " ".join(words), "give two methods or globs of run folders")
     a, b, *rest = words
     given = options(rest, WORDS)
-    one_of("format", given["format"], ("md", "latex"))
     runs = () if given["paper"] else (_runs(a), _runs(b))
     one, other = (_of_runs(side) for side in runs) if runs else _of_paper(a, b, given)
     metrics = [name for name in given["metrics"].split(",") if name]
     last = LAST if given["paper"] and given["scope"] == LAPTOP else 1
     found = differences(one, other, metrics, last)
     lines = [_line(one) for one in found.to_dict("records")]
-    if given["format"] == "latex":
-        print(latex(HEAD, lines, "llrrrrrr"), end="")
-        return
     print(f"A: {a}\nB: {b}\nvalues in percent, differences in points\n")
     print(markdown(HEAD, lines, "llrrrrrr"), end="")
     if runs and all(len(side) == 1 and _evaluated(side[0]) for side in runs):

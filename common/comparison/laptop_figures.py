@@ -1,5 +1,11 @@
-"""Figures of the laptop runs that every paper has, from result rows alone. `colors` names the main
-methods, which are compared, in the order of the legend."""
+"""The figures of a paper's laptop runs, toys and simulations, from its result tables alone.
+
+    rlvr figures paper=NAME [results_dir=results]
+
+Writes <results_dir>/NAME/figures/ by papers/NAME/figures.py. The figures that every paper has are
+drawn here: `colors` names the main methods, which are compared, in the order of the legend.
+`python -m papers.NAME.theory` draws the figures of the theory.
+"""
 
 from pathlib import Path
 
@@ -7,11 +13,32 @@ import pandas as pd
 
 from common.claims.judge import LAST
 from common.comparison.matched import curves
+from common.config.files import ROOT, papers, studies
+from common.config.resolve import named
+from common.config.words import options
+from common.errors import one_of, require
 from common.palette import look
 from common.plotting import COLORS, legend, panels, save
 
 Colors = dict[str, str]  # method -> color
 Shown = dict[str, tuple[str, str]]  # title -> (benchmark, metric)
+
+
+def main(words: list[str]) -> None:
+    given = options(words, {"paper": "", "results_dir": "results"})
+    paper, root = given["paper"], Path(given["results_dir"])
+    one_of("paper", paper, studies())
+    remedy = f"has no {paper}/; run `rlvr reproduce paper={paper}` first"
+    require((root / paper).is_dir() or paper not in papers(), "results_dir", root, remedy)
+    draw_paper(paper, root)
+    folder = root / paper / "figures"
+    print(f"figures: {len(list(folder.glob('*.png')))} in {folder}")
+
+
+def draw_paper(paper: str, root: Path) -> None:
+    """Draw every figure that the results below `root` allow into <root>/<paper>/figures/."""
+    if (ROOT / "papers" / paper / "figures.py").exists():  # a paper may have none
+        named({"_target_": f"papers.{paper}.figures.draw"}, "figures")(root)
 
 
 def draw(rows: pd.DataFrame, colors: Colors, folder: Path, final: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""A comparison as text: for a terminal, in markdown and in LaTeX.
+"""A comparison as text: for a terminal and in markdown.
 
 Every table of numbers is a Grid: one line per model, method and kind of number, one column per
 benchmark and metric, both in the order of their source. A printed cell shows the printed value, the
@@ -18,7 +18,7 @@ from common.comparison import replication
 from common.comparison.gains import NOT_RUN, VERDICTS
 from common.comparison.spec import Columns
 from common.results.provenance import GREY
-from common.results.tables import escaped, latex
+from common.results.tables import escaped
 from common.results.tables import markdown as to_markdown
 
 CELL = ["model", "method", "benchmark", "metric"]
@@ -40,9 +40,6 @@ RERUNS = {
     ),
     "cluster": ("mean ± standard error over seeds", ""),
 }
-COLORS = {"within noise": "green", "differs": "red", "partial": "yellow"}  # the others are dim
-COLORS |= dict(zip(VERDICTS, ("green", "red", "cyan", "red", "yellow", "dim"), strict=True))
-
 # model, method, column, and the cell's text by kind
 Cell = tuple[str, str, str, dict[str, str]]
 
@@ -87,46 +84,17 @@ def grid(title: str, cells: Iterable[Cell], order: Iterable[str] = ()) -> Grid:
     return Grid(title, len(kept), [head[i] for i in pick], [[x[i] for i in pick] for x in lines])
 
 
-def split(whole: Grid, width: int = WIDTH) -> list[Grid]:
-    """Return the grid in parts that are at most `width` characters wide where possible."""
-    if not whole.lines:
-        return []
-    sizes = [
-        max(max(map(len, [*name.split(), ""])), *map(len, column)) + 1
-        for name, column in zip(whole.head, zip(*whole.lines, strict=True), strict=True)
-    ]
-    names = list(range(whole.names))
-    left = sum(sizes[: whole.names])
-    parts: list[list[int]] = [[]]
-    for i in range(whole.names, len(sizes)):
-        if parts[-1] and left + sum(sizes[j] for j in [*parts[-1], i]) > width:
-            parts.append([])
-        parts[-1].append(i)
-    return [
-        Grid(
-            whole.title,
-            whole.names,
-            [whole.head[i] for i in [*names, *part]],
-            [[line[i] for i in [*names, *part]] for line in whole.lines],
-        )
-        for part in parts
-    ]
-
-
 def as_markdown(one: Grid) -> str:
     align = "l" * one.names + "r" * (len(one.head) - one.names)
     return f"{one.title}\n\n" * bool(one.title) + to_markdown(one.head, one.lines, align)
 
 
-def as_rich(one: Grid):
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, title=one.title, title_justify="left")
-    for i, name in enumerate(one.head):
-        table.add_column(name, justify="left" if i < one.names else "right", no_wrap=not name)
-    for line in one.lines:
-        table.add_row(*line)
-    return table
+def as_text(one: Grid) -> str:
+    """Return the grid for a terminal, in parts that are at most WIDTH characters wide."""
+    if not one.lines:
+        return ""
+    table = pd.DataFrame(one.lines, columns=one.head).set_index(one.head[: one.names])
+    return f"{one.title}\n{table.to_string(line_width=WIDTH)}\n"
 
 
 def printed_tables(cells: pd.DataFrame, gains: pd.DataFrame, stacked: Iterable[str] = ()):
@@ -229,8 +197,6 @@ def markdown(x) -> str:
                 columns = x.spec.laptop if scope == "laptop" else _as_they_come(part)
                 parts += [f"\n## {scope.capitalize()}: {name} ({what})\n", warning]
                 parts.append(as_markdown(means("", part, columns)))
-    parts += ["\n## Minimum detectable difference (points; p < 0.05, 80 % power)\n"]
-    parts.append(power_table(x.detectable))
     parts += notes(x)
     if len(x.missing):
         parts.append("\n## Without a result\n")
@@ -241,51 +207,22 @@ def markdown(x) -> str:
     return "".join(parts)
 
 
-def terminal(x) -> None:
-    """Print what a rerun decided, and how much else there is, in 100 columns: gains, the printed
-    tables with a rerun, claims, the printed cells that are not within noise of their rerun, and
-    counts."""
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console()
-    if not console.is_terminal:
-        console.width = WIDTH
+def terminal(x) -> str:
+    """Return what a rerun decided, and how much else there is: gains, the printed tables with a
+    rerun, claims, the printed cells that are not within noise of their rerun, and counts."""
     run = x.gains[x.gains["verdict"] != NOT_RUN]
-    if len(run):
-        console.print("gains over the baselines: " + _counts(x.gains["verdict"], VERDICTS))
+    lines = ["gains over the baselines: " + _counts(x.gains["verdict"], VERDICTS)] * bool(len(run))
     unclear = run[~run["verdict"].isin(["agrees", "cannot tell"])]
-    for verdict, said in map(gain_line, unclear.to_dict("records")):
-        console.print(Text.assemble((verdict, COLORS[verdict]), said))
+    lines += [f"{verdict}{said}" for verdict, said in map(gain_line, unclear.to_dict("records"))]
     shown = list(printed_tables(x.cells, x.gains, x.spec.stacked).values())
     own = replicated(x.replicated, x.spec.laptop) if len(x.replicated) else []
     for grids, said in ((shown, legend(shown)), (own, replication.LEGEND if own else "")):
-        for part in (part for one in grids for part in split(one, min(console.width, WIDTH))):
-            console.print(as_rich(part), "")
-        if said:
-            console.print(said, "", sep="\n", markup=False)
-    console.print(claim_text.to_terminal(x.verdicts, x.gaps))
-    for verdict, said in apart(x.cells):
-        console.print(Text.assemble((verdict, COLORS.get(verdict, "dim")), said))
-    console.print("printed cells: " + _counts(x.cells["verdict"]))
-    for one in x.missing.itertuples():
-        console.print(f"without a result: {one.key} {one.state} {one.detail}", markup=False)
-
-
-def to_latex(x) -> str:
-    """Return the claims as a LaTeX tabular, and each printed table with a rerun as booktabs
-    tables."""
-    scopes = claim_text.in_use(x.verdicts)
-    claims = [
-        [row["claim"], row["source"], *(row[s] if row[f"{s}_numbers"] else "--" for s in scopes)]
-        for row in x.verdicts.to_dict("records")
-    ]
-    parts = [latex(["claim", "source", *scopes], claims, "p{6cm}p{3cm}" + "l" * len(scopes))]
-    for whole in printed_tables(x.cells, x.gains, x.spec.stacked).values():
-        for one in split(whole):
-            columns = "l" * one.names + "r" * (len(one.head) - one.names)
-            parts.append(latex(one.head, one.lines, columns, caption=one.title))
-    return "\n".join(parts)
+        lines += [*map(as_text, grids), *[f"{said}\n"] * bool(said)]
+    lines.append(claim_text.to_terminal(x.verdicts, x.gaps))
+    lines += [f"{verdict}{said}" for verdict, said in apart(x.cells)]
+    lines.append("printed cells: " + _counts(x.cells["verdict"]))
+    lines += [f"without a result: {x.key} {x.state} {x.detail}" for x in x.missing.itertuples()]
+    return "\n".join(lines) + "\n"
 
 
 # ---- parts of it
@@ -342,26 +279,13 @@ def apart(cells: pd.DataFrame) -> list[tuple[str, str]]:
     return lines
 
 
-def power_table(detectable: pd.DataFrame) -> str:
-    head = ["scope", "table", "benchmark", "metric", "problems", "seeds", "detectable", "basis"]
-    names = [*head[:4], "n_problems", "n_seeds", "mdd", "basis"]
-    rows = [
-        [f"{v:.3g}" if isinstance(v, float) and v == v else _plain(v) for v in row]
-        for row in detectable[names].itertuples(index=False)
-    ]
-    return to_markdown(head, rows)
-
-
 def notes(x) -> list[str]:
-    """Return the section on the paper's inconsistencies, each with the cells or tables that it
-    affects."""
+    """Return the section on the paper's inconsistencies."""
     lines = []
     for row in x.notes.to_dict("records"):
-        where = f"{row['cells']} cells of {row['tables']}" if row["cells"] else row["tables"]
-        said, but = (
-            escaped(_plain(row[name])) for name in ("what_the_paper_says", "what_contradicts_it")
-        )
-        lines.append(f"- {row['id']} ({where or 'the paper'}; {row['where']}): {said}; but {but}\n")
+        one = {name: escaped(_plain(value)) for name, value in row.items()}
+        said, but = one["what_the_paper_says"], one["what_contradicts_it"]
+        lines.append(f"- {one['id']} ({one['where'] or 'the paper'}): {said}; but {but}\n")
     return ["\n## Inconsistencies in the paper\n", *lines] if lines else []
 
 

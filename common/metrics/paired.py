@@ -60,15 +60,6 @@ class Interval:
         return float((stdtrit(self.df, 0.975) + stdtrit(self.df, power)) * self.stderr)
 
 
-def detectable_share(p: float, problems: int, power: float = 0.8) -> float:
-    """Return the minimum detectable difference of two shares near p, each over its own P problems
-    answered once: (z(0.975) + z(power)) sqrt(2 p (1 - p) / P). It is an upper bound if problems are
-    shared or answered several times. Raises UserError for p outside 0..1 or no problems."""
-    if not 0 <= p <= 1 or problems < 1:
-        raise UserError(f"p={p}, problems={problems}: need 0 <= p <= 1 and at least one problem")
-    return float((ndtri(0.975) + ndtri(power)) * np.sqrt(2 * p * (1 - p) / problems))
-
-
 def two_way_interval(
     *parts: np.ndarray,
     strata: Sequence | None = None,

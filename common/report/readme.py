@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from common.claims.file import CLUSTER, LAPTOP, SCOPES
-from common.comparison.against_base import MEASURES
+from common.comparison.gains import MEASURES
 from common.palette import GREY, look
 from common.report.verdicts import KINDS, RL, TOYS, WORDS, Paper, counted
 from common.results.tables import markdown

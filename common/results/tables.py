@@ -1,5 +1,5 @@
-"""Tables as markdown and LaTeX. Markdown is not written by pandas, which uses tabulate: it pads its
-columns, so that a longer word in one cell would change every line of a committed table."""
+"""Tables as markdown. They are not written by pandas, which uses tabulate: it pads its columns, so
+that a longer word in one cell would change every line of a committed table."""
 
 from common.errors import require
 
@@ -14,25 +14,6 @@ def markdown(head: list[str], rows: list[list[str]], align: str = "") -> str:
 def escaped(text: str) -> str:
     """Return `text` with each | escaped, which would end a cell of a markdown table."""
     return text.replace("|", "\\|")
-
-
-def latex_escaped(text: object) -> str:
-    """Return `text` with its special characters escaped for LaTeX."""
-    special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-    special |= {character: "\\" + character for character in "&%$#_{}"}
-    special |= {"<": r"\textless{}", ">": r"\textgreater{}", "±": r"$\pm$", "≠": r"$\neq$"}
-    return "".join(special.get(character, character) for character in str(text))
-
-
-def latex(head: list[str], rows: list[list[str]], columns: str, caption: str = "") -> str:
-    """Return a tabular with booktabs rules, by pandas; with a caption, a float around it. The text
-    is escaped here, because pandas leaves <, > and ± as they are."""
-    import pandas as pd
-
-    words = pd.DataFrame([[latex_escaped(word) for word in row] for row in rows], columns=head)
-    names = [latex_escaped(word) for word in head]
-    shown = latex_escaped(caption) if caption else None
-    return words.to_latex(index=False, header=names, column_format=columns, caption=shown)
 
 
 def replaced(name: str, text: str, marks: tuple[str, str], part: str) -> str:

@@ -54,8 +54,6 @@ def test_two_sets_of_run_folders(tmp_path, capsys):
     low, high = expected.bounds()
     assert lines[0][4] == f"{expected.value:+.2f} [{low:.2f}, {high:.2f}]"
     assert lines[0][6:] == ["3", "30"]
-    difference.main([*globs, "format=latex", "metrics=pass@1"])
-    assert capsys.readouterr().out.startswith("\\begin{tabular}")
 
 
 def test_two_seeds_have_a_difference_and_no_interval(tmp_path, capsys):

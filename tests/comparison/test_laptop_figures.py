@@ -9,7 +9,7 @@ from refuses import refuses
 
 from common.claims.judge import LAST
 from common.claims.select import select, tidy
-from common.comparison import figures, gather
+from common.comparison import gather, laptop_figures
 from common.comparison.laptop_figures import late, over_seeds
 from common.config.files import ROOT
 from common.results.files import write_csv
@@ -37,9 +37,9 @@ def test_a_run_is_shown_as_it_is_read(benchmark, metric):
 
 def test_figures_say_where_they_are_and_refuse_a_folder_without_results(tmp_path, capsys):
     with refuses("results_dir", tmp_path):
-        figures.main(["paper=f_grpo", f"results_dir={tmp_path}"])
+        laptop_figures.main(["paper=f_grpo", f"results_dir={tmp_path}"])
     shutil.copytree(STORED / "f_grpo" / "simulation", tmp_path / "f_grpo" / "simulation")
-    figures.main(["paper=f_grpo", f"results_dir={tmp_path}"])
+    laptop_figures.main(["paper=f_grpo", f"results_dir={tmp_path}"])
     folder = tmp_path / "f_grpo" / "figures"
     pictures = len(list(folder.glob("*.png")))
     assert pictures > 0
@@ -69,5 +69,5 @@ def test_a_single_run_of_another_method_is_no_figure(paper, tmp_path):
     folder = tmp_path / paper / gather.LAPTOP
     write_csv(folder / "metrics.csv.gz", pd.concat([base, one]))
     shutil.copy(STORED / paper / gather.LAPTOP / "counts.csv.gz", folder)
-    figures.draw(paper, tmp_path)
+    laptop_figures.draw_paper(paper, tmp_path)
     assert not list((tmp_path / paper).glob("figures/laptop_[!m]*"))

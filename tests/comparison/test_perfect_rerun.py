@@ -387,13 +387,12 @@ def by_hand(spec, values: dict, printed: pd.Series, *, seen: float) -> dict:
 def test_every_rerun_cell_stands_once_in_the_tables_of_a_terminal(whole):
     _, result, expected = whole
     tables = text.printed_tables(result.cells, result.gains, result.spec.stacked)
-    parts = [part for one in tables.values() for part in text.split(one)]
     words = [
         word
-        for part in parts
-        for line in part.lines
-        if line[part.names - 1] == "rerun"
-        for word in line[part.names :]
+        for one in tables.values()
+        for line in one.lines
+        if line[one.names - 1] == "rerun"
+        for word in line[one.names :]
     ]
     assert sum(word != "" for word in words) == expected.filled
     assert sum("≠" in word for word in words) == expected.differ
@@ -410,7 +409,6 @@ def test_figures_draw_the_printed_numbers(whole):
     figures = cluster_figures.draw(made.spec, made.root, result.cells, result.cluster)
     assert {one.name for one in figures if not one.left_out} == set(expected.figures)
     assert {one.name: one.left_out for one in figures if one.left_out} == expected.not_drawn
-    assert cluster_figures.drawn(made.root, paper) == figures  # what the page reads
     folder = made.root / paper / "figures"
     assert {path.name for path in folder.glob("*")} == {
         f"{name}.{suffix}" for name in expected.figures for suffix in ("png", "pdf", "csv")

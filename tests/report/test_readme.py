@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 from tiny import ROOT
 
-from common.comparison.against_base import against_base
+from common.comparison.gains import against_base
 from common.report import readme, verdicts
 from rlvr_papers import docs
 
