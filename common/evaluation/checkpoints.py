@@ -18,19 +18,18 @@ long that is.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
+
+import pandas as pd
 
 from common.errors import UserError, require
+from common.metrics.passk import pass_at_k
 from common.results.collect import counts_of
 from common.results.files import read_csv
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pandas as pd
 
 # A number is a training step. 0 is the model before training, for a row that trains nothing.
 Choice: TypeAlias = Literal["last", "best", "peak", "plateau"] | int
@@ -74,10 +73,6 @@ def plateau_step(counts: pd.DataFrame, ks: Sequence[int]) -> int | None:
     counts: rows benchmark, problem_id, step, n, c of one run's curve, with the same problems at
     every step. Raises UserError as `pass_at_k` does, and if two steps have different problems.
     """
-    import pandas as pd
-
-    from common.metrics.passk import pass_at_k
-
     ks = sorted({1, *ks})
     curve = {}
     for step, rows in counts.groupby("step"):
@@ -166,8 +161,6 @@ def _ks(curve: pd.DataFrame) -> list[int]:
 def curve_of(run: Path) -> pd.DataFrame:
     """Return all evaluations of a finished run: the rows of eval/step-*.csv. Raises UserError for
     an unfinished run."""
-    import pandas as pd
-
     if not (run / "DONE").exists():
         raise UserError(f"{run}: is not finished; its evaluation waits for it")
     files = sorted((run / "eval").glob("step-?????.csv"))

@@ -5,7 +5,6 @@ import sys
 from common.cli import main as hydra_main
 from common.config.compose import CONFIGS
 from common.evaluation.config import Evaluate
-from common.evaluation.run import evaluate
 from common.results.summary import summary
 
 
@@ -14,6 +13,8 @@ def main(words: list[str]) -> None:
 
 
 def _sampled(x: Evaluate) -> None:
+    from common.evaluation.run import evaluate  # --help does not wait for torch
+
     path = evaluate(x)
     if x.row is None:
         print(

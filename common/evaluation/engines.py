@@ -6,7 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from pathlib import Path
 
+import torch
+
 from common.evaluation.config import Evaluate
+from common.models.load import device, load_model, load_tokenizer
+from common.models.store import folder
+from common.rollout import vllm
+from common.rollout.context import require_context
+from common.rollout.local import draw, kept
 from common.types import Prompt
 
 Rows = list[tuple]  # (text, tokens, log_prob, stopped, ids); a problem's rows stand together
@@ -35,12 +42,6 @@ def chunk(engine: Callable, x: Evaluate, prompts: list[Prompt], start: int) -> R
 def local_engine(x: Evaluate, prompts: list[Prompt]) -> Callable:
     """Return a function (prompts, n, settings, seed) -> rows that samples with the model in this
     process."""
-    import torch
-
-    from common.models.load import device, load_model
-    from common.rollout.context import require_context
-    from common.rollout.local import draw
-
     torch.set_num_threads(x.threads)
     model, tokenizer = load_model(x.model, Path(x.results_dir), device(x.device))
     texts = [prompt.text for prompt in prompts]
@@ -55,11 +56,6 @@ def vllm_engine(
     vLLM is first compared with the trainer's model, which takes 4 bytes of main memory per
     parameter. `tell` is called before each engine step, which draws one token of every response in
     progress."""
-    from common.models.load import load_model, load_tokenizer
-    from common.models.store import folder
-    from common.rollout import vllm
-    from common.rollout.local import kept
-
     vllm.require_vllm()
     path = folder(x.model, Path(x.results_dir))
     if checks:

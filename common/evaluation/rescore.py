@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import pandas as pd
+
 from common.config.compose import value
 from common.config.files import read
 from common.config.words import pairs, split
@@ -91,8 +93,6 @@ def _changed(benchmark: dict, given: dict[str, str]) -> dict:
 
 
 def _score_again(run: Run, source: Path, benchmark: dict, settings: dict[str, str]) -> None:
-    import pandas as pd
-
     references = {row["id"]: row["reference"] for row in read_jsonl(source / "problems.jsonl.gz")}
     limits = {key: value(key, settings[key]) for key in ("workers", "memory_gb")}
     with Pool(benchmark["verifier"], deadline=benchmark["deadline"], **limits) as pool:
@@ -122,8 +122,6 @@ def changes(before, after):
 
 
 def _show_changes(source: Path, run: Path) -> None:
-    import pandas as pd
-
     names = dict.fromkeys(("problem_id", "parsed_before", "parsed_after"), str)
     table = pd.read_csv(run / "changes.csv", dtype=names, keep_default_na=False)
     total = int(pd.read_csv(run / "counts.csv")["n"].sum())

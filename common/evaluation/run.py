@@ -35,7 +35,8 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from common.datasets.commits import read_from
 from common.datasets.templates import of_model
@@ -49,9 +50,6 @@ from common.results.files import write_json
 from common.results.run import Run
 from common.verifiers.guard import guarded
 from common.verifiers.pool import Pool
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def evaluate(x: Evaluate, on_chunk: Callable[[], None] = lambda: None) -> Path:

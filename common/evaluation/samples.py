@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+import pandas as pd
+
+from common.config.schema import Evaluation
 from common.errors import UserError
+from common.metrics.passk import report
+from common.models.teacher_forcing import Pair
 from common.rollout.local import draw
 from common.types import Prompt, Verify
-
-if TYPE_CHECKING:  # they take seconds to import: --help must not wait for them
-    import pandas as pd
-
-    from common.config.schema import Evaluation
-    from common.models.teacher_forcing import Pair
 
 CUT_OFF = 0.2  # share of cut-off responses above which a warning is given
 COLUMNS = "problem_id sample response outcome parsed tokens log_prob stopped ids".split()  # noqa: SIM905
@@ -35,8 +33,6 @@ class Sampled:
     def counts(self) -> pd.DataFrame:
         """Return benchmark, problem_id, n, c, distinct: the right answers, and how many of them
         differ."""
-        import pandas as pd
-
         correct = self.rows.outcome == "correct"
         problems = self.rows.problem_id
         counts = pd.DataFrame(
@@ -52,8 +48,6 @@ class Sampled:
 
 def scored(prompts: list[Prompt], n: int, drawn: list[tuple], verify: Verify) -> pd.DataFrame:
     """Return an engine's rows with their verdicts: COLUMNS, sorted by problem and sample."""
-    import pandas as pd
-
     owners = [prompts[i // n] for i in range(len(drawn))]
     verdicts = verify([(row[0], owner.reference) for row, owner in zip(drawn, owners, strict=True)])
     rows = [
@@ -104,10 +98,6 @@ def pairs(rows: list[dict], texts: dict[str, str], tokenizer) -> list[Pair]:
 def metric_rows(sampled: Sampled, ks: list[int]) -> pd.DataFrame:
     """Return the result rows of one benchmark: pass@k for the k that its n allows, then
     `sample_rows`."""
-    import pandas as pd
-
-    from common.metrics.passk import report
-
     counts = sampled.counts()
     frame = report(counts, [k for k in ks if k <= int(counts.n.iloc[0])])
     return pd.concat([frame, sample_rows(sampled)], ignore_index=True)
@@ -126,8 +116,6 @@ def sample_rows(sampled: Sampled) -> pd.DataFrame:
     Samples of other programs may lack log_prob, tokens or stopped: a metric that needs them has no
     row.
     """
-    import pandas as pd
-
     rows, counts = sampled.rows, sampled.counts()
     by_problem = rows.groupby("problem_id")
     problems = len(counts)
@@ -163,8 +151,6 @@ def sample_rows(sampled: Sampled) -> pd.DataFrame:
 
 def concatenate(sampled: list[Sampled]) -> pd.DataFrame:
     """Return the counts of several benchmarks as one table."""
-    import pandas as pd
-
     return pd.concat([one.counts() for one in sampled], ignore_index=True)
 
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import pandas as pd
+import torch
 import yaml
 
 from common.config.schema import Model
@@ -22,13 +23,12 @@ from common.evaluation.config import SCORED, Evaluate
 from common.evaluation.rare_nll import SHARE, change_row, nll, rarest
 from common.evaluation.samples import pairs
 from common.evaluation.store import fill, stored
+from common.metrics.report import from_scores
+from common.models.load import device, load_model
 from common.models.teacher_forcing import scores
 from common.results.columns import COLUMNS
 from common.results.files import read_csv, read_jsonl, write_csv, write_jsonl_gz
 from common.results.run import Run
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 KEPT = ("problem_id", "sample", "outcome", "tokens", "stopped")
 
@@ -53,10 +53,6 @@ def score(x: Evaluate, run: Run, step: int, on_chunk: Callable[[], None]) -> Pat
 
 
 def _exact(x: Evaluate, run: Run, home: Path, on_chunk: Callable[[], None]) -> pd.DataFrame:
-    import pandas as pd
-
-    from common.metrics.report import from_scores
-
     texts = {row["id"]: row["text"] for row in read_jsonl(home / "problems.jsonl.gz")}
 
     def made(starts: list[int]) -> Iterator[tuple[int, pd.DataFrame]]:
@@ -100,10 +96,6 @@ def _rare(x: Evaluate, run: Run, home: Path, on_chunk: Callable[[], None]) -> pd
 
 
 def _load(model: Model, x: Evaluate):
-    import torch
-
-    from common.models.load import device, load_model
-
     torch.set_num_threads(x.threads)
     return load_model(model, Path(x.results_dir), device(x.device))
 

@@ -6,27 +6,26 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from common.config.resolve import resolve
+from common.datasets.prompts import check
 from common.errors import UserError, require
 from common.evaluation.config import Row
+from common.evaluation.samples import Sampled, sample_rows, warn_cut_off
+from common.metrics.report import from_counts, from_samples
 from common.progress import tracked
 from common.results.columns import COLUMNS
 from common.results.files import read_jsonl, write_csv, write_jsonl_gz
 from common.results.run import Run
 from common.types import Prompt
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 TENS = (10, 100)  # the k of FADE's tables, besides powers of two
 
 
 def problems(node: dict) -> list[Prompt]:
     """Return the benchmark's prompts. Raises UserError if there are none, or an id occurs twice."""
-    from common.datasets.prompts import check
-
     prompts = check(resolve(node, "eval.prompts")(), "eval.prompts")
     seen = set()
     for prompt in prompts:
@@ -70,8 +69,6 @@ def each(chunk: Callable[[int], pd.DataFrame]) -> Callable:
 
 def stored(run: Path, with_response: bool = False) -> pd.DataFrame:
     """Return all samples of a run without their token ids; with responses only if asked for."""
-    import pandas as pd
-
     rows, bulk = [], {"ids"} if with_response else {"ids", "response"}
     for path in sorted((run / "samples").glob("*.jsonl.gz")):
         rows += [{k: v for k, v in row.items() if k not in bulk} for row in read_jsonl(path)]
@@ -97,11 +94,6 @@ def finish(
     """Write counts.csv and metrics.csv from the stored samples, then the DONE marker; return the
     folder. The result rows belong to table "evaluation". With `row`, they belong to its table and
     method at `step`, and the counts are also written where a training run has them."""
-    import pandas as pd
-
-    from common.evaluation.samples import Sampled, sample_rows, warn_cut_off
-    from common.metrics.report import from_counts, from_samples
-
     sampled = Sampled(row.benchmark if row else benchmark, stored(run.path))
     counts = sampled.counts()
     n = int(counts["n"].min())

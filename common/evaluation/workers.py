@@ -20,6 +20,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 import psutil
+import torch
 
 from common.errors import Fault, UserError, require
 from common.evaluation.config import Evaluate
@@ -118,8 +119,6 @@ def places(x: Evaluate) -> list[str | None]:
 
 def gpus(device: str) -> list[str | None]:
     """Return each GPU that this process sees, as CUDA_VISIBLE_DEVICES names it; [None] on a CPU."""
-    import torch
-
     if device == "cpu" or not torch.cuda.is_available():
         return [None]
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")

@@ -20,6 +20,8 @@ columns are ignored. The counts.csv of a run folder is such a file.
 import sys
 from pathlib import Path
 
+import pandas as pd
+
 from common.config.words import options
 from common.errors import UserError, require
 
@@ -59,8 +61,6 @@ def _show(table) -> None:
 
 
 def _holm(file: Path):
-    import pandas as pd
-
     from common.metrics.bootstrap import holm
 
     table = _csv(file)
@@ -78,8 +78,6 @@ def _holm(file: Path):
 
 
 def _compare(a, b, *, files, k, m, iterations, seed):
-    import pandas as pd
-
     from common.metrics.paired import subsampling_test
     from common.metrics.passk import check_benchmark
 
@@ -131,8 +129,6 @@ def _number(key: str, text: str) -> int:
 
 def _csv(file: Path):
     """Return a table with every cell as text: problem 007 is not problem 7."""
-    import pandas as pd
-
     try:
         return pd.read_csv(file, dtype=str, keep_default_na=False)
     except OSError as error:
@@ -142,8 +138,6 @@ def _csv(file: Path):
 
 
 def _counts(file: Path):
-    import pandas as pd
-
     from common.metrics.passk import pass_at_k
 
     columns = ["benchmark", "problem_id", "n", "c"]

@@ -7,15 +7,12 @@ import json
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import pandas as pd
 import yaml
 
 from common.errors import UserError
 from common.results.files import read_csv
-
-if TYPE_CHECKING:
-    import pandas as pd  # half a second: --help must not wait for it
 
 WORDS = {
     "missing": "is missing since the run finished",
@@ -126,8 +123,6 @@ def collect(runs: Iterable[Path]) -> tuple[dict[Path, pd.DataFrame], list[str]]:
 
 def counts_of(run: Path) -> tuple[pd.DataFrame, list[str]]:
     """Return (the counts of all evaluations of a run, with their `step`; what was left out)."""
-    import pandas as pd
-
     from common.results.checks import checked_counts
 
     frames, problems = [], []

@@ -12,13 +12,11 @@ import zlib
 from collections.abc import Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from common.errors import Fault, UserError
 from common.results.columns import COLUMNS
-
-if TYPE_CHECKING:
-    import pandas as pd  # half a second: --help must not wait for it
 
 # Errors that may be temporary: a full disk or quota, an I/O error, a stale file handle.
 PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE)
@@ -92,8 +90,6 @@ def read_jsonl(path: Path) -> list[dict]:
 def read_csv(path: Path, columns: list[str] = COLUMNS) -> pd.DataFrame:
     """Return a table, plain or gzipped, that must start with `columns`. Raises UserError if it is
     missing or damaged, or starts with other columns."""
-    import pandas as pd
-
     try:
         frame = pd.read_csv(path, dtype={"problem_id": str})
     except FileNotFoundError as error:

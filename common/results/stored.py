@@ -5,12 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from common.results.files import read_csv
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def run_ids(path: Path) -> set[str]:
@@ -21,8 +19,6 @@ def run_ids(path: Path) -> set[str]:
 def with_stored(table: pd.DataFrame, path: Path, home: Path, runs: Sequence[str]) -> pd.DataFrame:
     """Return `table` and those rows of the table at `path` whose runs have no folder in `home`.
     `runs` lists the ids of the runs to keep; all rows are in its order, run by run."""
-    import pandas as pd
-
     gone = {run for run in runs if not (home / run).exists()}
     both = [table]
     if gone & run_ids(path):

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import pandas as pd
+import pandas as pd
 
 
 def summary(run: Path, following: str) -> str:
@@ -49,8 +47,6 @@ def _without_gradient(curve: Path) -> list[str]:
 
 def _last(run: Path) -> pd.DataFrame:
     """Return the pass@k rows of a run's last step."""
-    import pandas as pd
-
     rows = pd.read_csv(run / "metrics.csv")
     rows = rows[rows.metric.str.fullmatch(r"pass@\d+")]
     return rows[rows.step.isna() | (rows.step == rows.step.max())]

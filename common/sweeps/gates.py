@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+import pandas as pd
+
 from common.backends.solve_rates import on_prompts
 from common.config.schema import Folder
 from common.datasets.solve_rate import unfiltered
@@ -93,8 +95,6 @@ def judge(x: Gate) -> Path:
     """Compare the measured numbers with the expected ones, write both to measured.csv, mark the run
     folder as finished and return it. Raises UserError with every number that is not as expected,
     and the remedy; the folder is then not finished."""
-    import pandas as pd
-
     run = Run(Path(x.results_dir), x.paper, x.path.name, asdict(x))
     if run.done:
         return run.path
