@@ -39,7 +39,6 @@ NAMES = {
     SCOPES[2]: "the paper's size",
 }
 FRONT = "laptop_strong_matched"  # the figure that stands first
-STUDIES = ("third_*/yardstick.md", "pretrained/*/crossing.md")  # pages of no paper
 CLAIMS = "Claims"  # the section of comparison.md that the page shows from claims.csv
 EMPHASIS = re.compile(r"\*{1,2}([\w ?.,']+)\*{1,2}")
 PICTURE = re.compile(r"!\[.*\]\((.*)\)")
@@ -77,11 +76,6 @@ def build(home: Path, root: Path, reference: Path, folder: Path) -> str:
     text = environment.get_template("page.html").render(
         papers=sorted(shown, key=lambda one: one["paper"].name),
         scopes=SCOPES,
-        studies=[
-            {"place": file.parent, "parts": sections(file.read_text())}
-            for pattern in STUDIES
-            for file in sorted(reference.glob(pattern))
-        ],
         names=NAMES,
         marks=MARKS,
         mark=mark,

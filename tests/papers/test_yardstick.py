@@ -17,9 +17,8 @@ from common.sweeps.plan import experiments, scales_of
 from papers.yardstick import areas
 from papers.yardstick.controls import controls
 from papers.yardstick.curves import Curve, curves
-from papers.yardstick.figures import show
+from papers.yardstick.figures import figure, rows_of, show
 from papers.yardstick.last import against_base
-from papers.yardstick.page import figure, markdown, rows_of
 from papers.yardstick.protocol import (
     ACCURACY,
     BEST,
@@ -271,7 +270,7 @@ def test_the_stored_tables_are_made_again_from_the_stored_counts(bed, tmp_path):
     for name in ("metrics.csv.gz", "counts.csv.gz"):
         shutil.copy(stored / name, folder)
     show(folder, TESTBEDS[bed])
-    for name in ("ranking.csv", "against_base.csv", "controls.csv", "yardstick.md"):
+    for name in ("ranking.csv", "against_base.csv", "controls.csv"):
         assert (folder / name).read_bytes() == (stored / name).read_bytes(), name
 
 
@@ -287,14 +286,6 @@ def test_the_rows_are_the_stored_runs(bed):
         for x in runs
         if x.optim.steps
     )
-
-
-def test_a_page_ranks_nothing_unreliable():
-    drawn = [*runs("GRPO", 3), *runs("iac", 2), *runs("fade", 2), *runs("max_rl", 3)]
-    ranking, last = areas.rank(drawn), against_base(*gathered())
-    text = markdown("mazes", ranking.assign(reliability=0.2), last, controls(drawn))
-    lines = [line.split(" | ")[0].strip("| ") for line in text.splitlines()]
-    assert [x for x in lines if x in ("iac", "fade", "max_rl")][:3] == ["fade", "iac", "max_rl"]
 
 
 def test_a_saved_picture_keeps_the_colours_of_methods_apart(tmp_path):
