@@ -31,7 +31,6 @@ GROUPS = {
     },
     "measure": {
         "verify": Verb("common.verifiers.command", "verdicts on a file of responses"),
-        "metrics": Verb("common.metrics.command", "pass@k, intervals, paired test and Holm"),
         "theory": Verb("common.methods.theory", "gradient masses of a method, exactly"),
         "methods": Verb("common.methods.catalogue", "all methods: formula, source, parameters"),
         "data": Verb("common.datasets.command", "list, download and show the public sets"),

@@ -1,7 +1,5 @@
 """pass@k against exact fractions, subsampling against the real thing, intervals by coverage."""
 
-import subprocess
-import sys
 from fractions import Fraction
 from itertools import combinations
 from math import comb
@@ -12,7 +10,6 @@ import pytest
 from refuses import refuses
 
 from common.errors import UserError
-from common.metrics.command import main
 from common.metrics.paired import Interval, subsample_means, subsampling_test, two_way_interval
 from common.metrics.passk import avg_at_k, pass_at_k, pass_at_k_table, report
 
@@ -216,102 +213,6 @@ def test_interval_without_spread():
     assert two_way_interval(np.full((5, 3), 0.1)) == Interval(pytest.approx(0.1), 0.0, 1.0)
     assert two_way_interval(np.full((5, 3), 0.1)).p() == 0
     assert two_way_interval(np.zeros((5, 3))).p() == 1
-
-
-@pytest.fixture
-def files(tmp_path):
-    a, b = tmp_path / "a.csv", tmp_path / "b.csv"
-    a.write_text("extra,benchmark,problem_id,n,c\nx,AIME,001,8,2\nx,AIME,1,8,8\nx,OOD,1,4,0\n")
-    b.write_text("benchmark,problem_id,n,c\nOOD,1,4,1\nAIME,1,8,8\nAIME,001,8,6\n")
-    return a, b
-
-
-def test_command_of_one_table(files, capsys):
-    main([f"counts={files[0]}", "k=1,2"])
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("benchmark,metric,k,value,unit,stderr,n_problems,n_samples")
-    assert lines[1].startswith("AIME,pass@1,1,62.5,percent,37.5,2,8")
-    assert any(line.startswith("OOD,pass@2,2,0,percent,,1,4") for line in lines)
-
-
-def test_command_compare(files, capsys):
-    main([f"a={files[0]}", f"b={files[1]}", "k=1", "m=2", "iterations=1000"])
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "benchmark,k,a,b,difference,low,high,p,n_problems,n,m"
-    assert lines[1].startswith("AIME,1,62.5,87.5,-25,")
-    assert lines[1].endswith(",2,8,2")
-    assert lines[2].startswith("OOD,1,0,25,-25,")
-
-
-@pytest.mark.parametrize(
-    ("text", "arguments", "words"),
-    [
-        (None, "counts=nowhere.csv k=1", ["nowhere.csv", "No such file"]),
-        ("a,b\n1,2\n", "counts=A k=1", ["a.csv", "benchmark", "needs"]),
-        ("benchmark,problem_id,n,c\n", "counts=A k=1", ["a.csv", "no rows"]),
-        ("benchmark,problem_id,n,c\nA,1,4,5\n", "counts=A k=1", ["a.csv", "A/1", "c=5"]),
-        ("benchmark,problem_id,n,c\nA,1,4,\n", "counts=A k=1", ["A/1", "c=nan"]),
-        (
-            "benchmark,problem_id,n,c\nA,1,4,1\nA,1,4,1\n",
-            "counts=A k=1",
-            ["problem_id=1", "once"],
-        ),
-        (
-            "benchmark,problem_id,n,c\nA,1,4,1\nA,2,8,1\n",
-            "counts=A k=1",
-            ["different n", "4 to 8"],
-        ),
-        (None, "counts=A k=8", ["OOD/1", "k=8", "n=4"]),
-        (None, "counts=A", ["k=: is missing"]),
-        (None, "counts=A k=one", ["k=one"]),
-        (None, "counts=A k=0", ["k=0"]),
-        (None, "counts=A k=1 m=2", ["unknown key m=2"]),
-        (None, "k=1", ["counts="]),
-        (None, "a=A k=1", ["b=: is missing"]),
-        (None, "a=A b=B k=1", ["m=256", "n=8", "m=2"]),
-        (None, "a=A b=B k=3 m=2", ["k=3", "m=2"]),
-        (
-            "benchmark,problem_id,n,c\nAIME,1,8,1\n",
-            "a=A b=B k=1 m=2",
-            ["001", "one file only"],
-        ),
-        (
-            "benchmark,problem_id,n,c\nAIME,001,9,1\nAIME,1,9,1\n",
-            "a=B b=A k=1 m=2",
-            ["no benchmark OOD"],
-        ),
-        (
-            "benchmark,problem_id,n,c\nOOD,1,5,1\n",
-            "a=A b=B k=1 m=2",
-            ["OOD", "n=5", "n=4"],
-        ),
-    ],
-)
-def test_command_refuses(files, text, arguments, words):
-    if text is not None:
-        files[0].write_text(text)
-    names = {"A": str(files[0]), "B": str(files[1])}
-    given = (word.split("=") for word in arguments.split())
-    given = [f"{key}={names.get(value, value)}" for key, value in given]
-    with pytest.raises(UserError) as error:
-        main(given)
-    assert all(word in str(error.value) for word in words), error.value
-
-
-@pytest.mark.process
-def test_command_help_is_quick_and_errors_exit_with_2(tmp_path):
-    command = [sys.executable, "-X", "importtime", "-m", "rlvr_papers"]
-    shown = subprocess.run([*command, "metrics", "--help"], capture_output=True, text=True)
-    imported = {line.rsplit("|", 1)[-1].strip() for line in shown.stderr.splitlines()}
-    assert "common.config.words" in imported
-    assert not imported & {"torch", "transformers", "scipy", "matplotlib"}
-    assert shown.returncode == 0
-    assert "a=A.csv b=B.csv" in shown.stdout
-    wrong = subprocess.run(
-        [*command, "metrics", f"counts={tmp_path / 'no.csv'}", "k=1"], capture_output=True
-    )
-    assert wrong.returncode == 2
-    assert b"Traceback" not in wrong.stderr
 
 
 def test_more_samples_than_a_table_holds_are_refused():

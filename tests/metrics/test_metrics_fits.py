@@ -11,7 +11,6 @@ from scipy.stats import betabinom
 
 from common.errors import UserError
 from common.metrics.bootstrap import holm, percentile_interval, resampled_means
-from common.metrics.command import main
 from common.metrics.fits import BetaMixture, fit_beta, fit_power_law, power_law
 from common.metrics.passk import pass_at_k
 from common.metrics.report import from_counts, from_samples
@@ -180,24 +179,3 @@ def test_report_of_samples_by_hand():
     raw = from_samples(rows.assign(log_prob=None, raw_log_prob=rows["log_prob"]), "b", [1])
     assert raw["metric"].tolist() == ["maj@1", "answer_entropy", "token_nll_per_response"]
     assert raw["value"].iloc[-1] == 1.25
-
-
-def test_command_report_and_holm(tmp_path, capsys):
-    file = tmp_path / "counts.csv"
-    counts([3, 9, 200, 0]).to_csv(file, index=False)
-    main([f"counts={file}", "k=1,2,4,8"])
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].endswith("n_samples,low,high")
-    assert lines[1].startswith("b,pass@1,1,20.703125,percent,")
-    assert any(line.startswith("b,power_law_b,") for line in lines)
-    tests = tmp_path / "tests.csv"
-    tests.write_text("benchmark,k,p\na,1,0.02\nb,1,\nc,1,0.03\na,256,0.02\n")
-    main([f"holm={tests}"])
-    out = capsys.readouterr().out
-    assert out.splitlines()[1:] == ["a,1,0.02,0.04", "b,1,,", "c,1,0.03,0.04", "a,256,0.02,0.02"]
-    for text, word in (("a\n1\n", "no column p"), ("p\nx\n", "p=x"), ("p\n2\n", "must lie in 0")):
-        tests.write_text(text)
-        with pytest.raises(UserError, match=word):
-            main([f"holm={tests}"])
-    with pytest.raises(UserError, match="unknown key k=1; known: holm"):
-        main([f"holm={tests}", "k=1"])
