@@ -1,9 +1,5 @@
-"""A private SLURM on this machine: three virtual nodes with fake GPUs, accounting, preemption.
-
-    python tests/slurm/one_machine.py start FOLDER     prints the SLURM_CONF to use
-    python tests/slurm/one_machine.py stop FOLDER
-    python tests/slurm/one_machine.py run COMMAND      within one that is removed afterwards
-    python tests/slurm/one_machine.py packages         what Debian calls what is needed
+"""A private SLURM on this machine: three virtual nodes with fake GPUs, accounting, preemption. As a
+program it prints what Debian calls the packages that it needs.
 
 Needs root and Debian's packages (PACKAGES below), which it does not install. Keys, sockets,
 database, spool and logs lie in FOLDER; nothing else is written. Jobs run as the caller. Left out:
@@ -16,15 +12,13 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
-import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
-# `packages` is asked before there is an environment: psutil is imported where it is used.
+# asked for before there is an environment: psutil is imported where it is used
 PACKAGES = "munge slurmctld slurmd slurm-client slurmdbd mariadb-server-core"
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "slurmdbd", "mariadbd")
-DAEMONS = {*PROGRAMS, "slurmscriptd", "slurmstepd"} - {"sbatch"}
 NODES, GPUS, CPUS, MEMORY_MB = 3, 8, 64, 512_000
 MARK = "SLURM_TEST_FOLDER"  # in the environment of every daemon, and so of what it starts
 PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/local/sbin", "/usr/sbin", "/sbin"])
@@ -139,21 +133,6 @@ def start(folder: Path) -> Path:
     return conf
 
 
-def run(command: list[str]) -> int:
-    """The exit code of `command`, run with a cluster of its own."""
-    if reason := missing():
-        print(f"skipped: {reason}", file=sys.stderr)
-        return 1
-    folder = Path(tempfile.mkdtemp(prefix="slurm-"))
-    folder.chmod(0o755)
-    try:
-        env = os.environ | {"SLURM_CONF": str(start(folder)), "PATH": PATH}
-        return subprocess.run(command, env=env).returncode
-    finally:
-        stop(folder)
-        shutil.rmtree(folder)
-
-
 def start_node(folder: Path, name: str) -> None:
     _daemon(folder, "slurmd", "-N", name, "-f", str(folder / "slurm.conf"))
 
@@ -198,27 +177,23 @@ def processes(folder: Path) -> list[int]:
 def alive(pid: int) -> bool:
     import psutil
 
-    try:
+    with suppress(psutil.NoSuchProcess):
         return psutil.Process(pid).status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
-    except psutil.NoSuchProcess:
-        return False
+    return False
 
 
 def name(pid: int) -> str:
     import psutil
 
-    try:
+    with suppress(psutil.NoSuchProcess):
         return psutil.Process(pid).name()
-    except psutil.NoSuchProcess:
-        return ""
+    return ""
 
 
 def _signal(pids: list[int], number: int) -> None:
     for pid in pids:
-        try:
+        with suppress(ProcessLookupError):
             os.kill(pid, number)
-        except ProcessLookupError:
-            continue
 
 
 def _environment(folder: Path) -> dict[str, str]:
@@ -288,13 +263,12 @@ def _start_accounting(folder: Path, port: int) -> None:
 
 def _run(folder: Path, *command: str) -> list[str]:
     """The lines that a SLURM command prints; none if it fails."""
-    try:
+    with suppress(subprocess.TimeoutExpired):
         done = subprocess.run(
             command, env=_environment(folder), capture_output=True, text=True, timeout=20
         )
-    except subprocess.TimeoutExpired:
-        return []
-    return done.stdout.splitlines() if done.returncode == 0 else []
+        return done.stdout.splitlines() if done.returncode == 0 else []
+    return []
 
 
 def _until(condition, seconds: float) -> bool:
@@ -323,15 +297,4 @@ def _free_ports(count: int) -> int:
 
 
 if __name__ == "__main__":
-    verb, *where = sys.argv[1:]
-    if verb == "packages":
-        print(PACKAGES)
-    elif verb == "start":
-        reason = missing()
-        if reason:
-            sys.exit(f"error: {reason}")
-        print(f"export SLURM_CONF={start(Path(*where))}")
-    elif verb == "run":
-        sys.exit(run(where))
-    else:
-        stop(Path(*where))
+    print(PACKAGES)

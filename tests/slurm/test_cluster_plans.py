@@ -3,7 +3,7 @@
 import pytest
 from compositions import PAPERS, asked, runs
 
-from common.sweeps.plan import evaluations, experiments, without
+from common.sweeps.plan import evaluations
 from common.sweeps.profiles import load_profile, on
 from slurm import cost, dry_run, plan
 
@@ -46,21 +46,11 @@ def test_a_row_that_does_not_fit_is_named_and_submit_refuses_all(tmp_path):
     jobs = jobs_of("fade", "cluster_32b")
     lines, profile = [], load_profile("h200-4")
     dry_run.show(jobs, paper="fade", profile=profile, root=tmp_path, say=lines.append)
-    (first, *_) = [line for line in lines if "REFUSED: memory_gb=500: weights, gradients" in line]
-    assert "of facebook/cwm-sft do not fit 4 GPUs of 141 GB, and take 522 GB of main" in first
-    with pytest.raises(cost.UserError, match="is refused on profile h200-4; so are 24 more"):
-        cost.predictions(jobs, profile)
+    assert any("REFUSED: memory_gb=500: weights, gradients" in line for line in lines)
     names = "cwm32b_grpo,cwm32b_power_2,cwm32b_power_asym,cwm32b_fade_h1,cwm32b_asym_05"
     with pytest.raises(cost.UserError, match=f"without={names} sends the other rows"):
         cost.predictions(jobs, profile)
     assert f"without={names} leaves their rows out" in lines
-
-
-@pytest.mark.sweep
-def test_rows_are_left_out_by_name():
-    whole = asked("fade", "scale=cluster_32b")
-    names = {x.name for x in experiments(without(whole, ["cwm32b_grpo", "cwm32b_power_2"]))}
-    assert names == {"cwm32b_power_asym", "cwm32b_fade_h1", "cwm32b_asym_05"}
 
 
 @pytest.mark.sweep
@@ -82,7 +72,7 @@ def test_the_nodes_of_the_paper_hold_its_32_billion_weights():
         jobs = plan.plan([on(x, profile, {}) for x in rows], [])
         assert cost.outlook(jobs, profile).refused == {}
     without_sharing = cost.outlook(plan.plan(rows, []), profile).refused
-    assert all("96 responses a mini-batch do not divide" in why for why in without_sharing.values())
+    assert all("sampling.prompts=" in why for why in without_sharing.values())
     assert len(without_sharing) == len(rows) == 5
 
 

@@ -5,8 +5,6 @@ import subprocess
 import sys
 
 import pytest
-from lab import sh
-from refuses import refuses
 from tiny import ROOT
 
 NO_FLOCK = """
@@ -22,15 +20,6 @@ def no_flock(tmp_path, monkeypatch):
     """Jobs that are submitted now can lock no file, as on Lustre without `-o flock`."""
     (tmp_path / "sitecustomize.py").write_text(NO_FLOCK)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ['PYTHONPATH']}")
-
-
-def test_too_few_cpus_are_refused_before_anything_is_sent(lab, big, monkeypatch):
-    """Ray would wait for ever for what verl reserves."""
-    monkeypatch.setenv("HF_HUB_OFFLINE", "0")  # no model is looked for
-    with refuses("cpus_per_node", 5):
-        lab.submit([big], accelerator="h100", cpus_per_node=5, python=sys.executable, setup=[])
-    assert not (lab.root / "f_grpo" / "cluster").exists()
-    assert sh("squeue", "-h") == ""
 
 
 def test_a_node_says_everything_that_it_lacks(slurm, tmp_path, no_flock):

@@ -108,29 +108,14 @@ def test_every_profile_loads_and_makes_a_script(name, one, tmp_path):
         assert "--gpus-per-node=1\n" in evaluation
         share = profile.cpus_per_node // profile.gpus_per_node
         assert f"--cpus-per-task={share}\n" in evaluation
-        half = max(1, profile.gpus_per_node // 2)
-        wide = slurm_executor([job], tmp_path, profile, None, Offline, gpus=half)
-        assert f"--gpus-per-node={half}\n" in sbatch_text(wide, 1)
-        assert f"--cpus-per-task={profile.cpus_per_node * half // profile.gpus_per_node}\n" in (
-            sbatch_text(wide, 1)
-        )
 
 
-def test_a_container_and_setup_lines_come_before_python(one, tmp_path):
-    profile = replace(
-        load_profile("h100-1x8"), container="apptainer exec --nv my.sif", setup=["module load cuda"]
-    )
-    job = plan.Job("train", "key", one)
-    text = sbatch_text(slurm_executor([job], tmp_path, profile, None, Offline), 1)
-    python = shlex.quote(sys.executable)
-    assert f"apptainer exec --nv my.sif {python} -u -m submitit.core._submit" in text
-    assert text.index("module load cuda") < text.index("\nsrun")
-
-
-def test_typed_gpus_and_further_words_reach_sbatch_and_srun(one, tmp_path):
+def test_typed_gpus_containers_and_further_words_reach_sbatch_and_srun(one, tmp_path):
     profile = replace(
         load_profile("h100-1x8"),
         gpu_type="h100",
+        container="apptainer exec --nv my.sif",
+        setup=["module load cuda"],
         sbatch={"reservation": "ours", "exclusive": True},
         srun=["--container-image=image.sqsh"],
     )
@@ -145,6 +130,9 @@ def test_typed_gpus_and_further_words_reach_sbatch_and_srun(one, tmp_path):
         ):
             assert f"#SBATCH {flag}\n" in text
         assert "--kill-on-bad-exit=1 --container-image=image.sqsh" in text
+        python = shlex.quote(sys.executable)
+        assert f"apptainer exec --nv my.sif {python} -u -m submitit.core._submit" in text
+        assert text.index("module load cuda") < text.index("\nsrun")
 
 
 def test_a_machine_without_slurm_shows_its_jobs_its_gpus(tmp_path):
@@ -176,12 +164,6 @@ def test_a_bad_profile_is_refused_by_file_and_key(tmp_path, change, said):
     assert "mine.yaml" in str(caught.value)
     with refuses("profile", "nope"):
         load_profile("nope", tmp_path)
-
-
-@pytest.mark.parametrize("key", ["container", "python"])
-def test_a_machine_without_slurm_runs_in_the_environment_of_the_submitter(key):
-    with pytest.raises(UserError, match=f"{key}=other: executor=local runs in this environment"):
-        replace(load_profile("local"), **{key: "other"})
 
 
 def test_a_model_that_is_not_trained_is_evaluated_and_waits_for_nothing():

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -18,11 +17,13 @@ from common.comparison.gather import gather
 from common.datasets.solve_rate import unfiltered
 from common.errors import UserError
 from common.evaluation.config import Row
-from common.models import store
 from common.results.collect import verify
 from common.results.run import source
 from common.sweeps.gates import Gate, Gated
 from common.sweeps.measures import Measure
+from common.sweeps.profiles import load_profile
+from slurm import status
+from slurm.submit import submit
 
 SHORT = ("optim.steps=6", "eval.every=3", "checkpoint_every=2", "keep_checkpoints=true")
 
@@ -42,28 +43,12 @@ def test_an_array_runs_and_the_comparison_follows(whole):
     assert "reward" in shown
     assert "pass@1" in shown
     assert "GPU-hours of the 2 done: predicted" in shown
-
-
-def test_the_same_again_submits_nothing(whole):
-    lab, runs, _ = whole
     assert lab.submit(runs) == ["4 of 4 jobs done, 0 queued, 0 to submit"]
-
-
-def test_the_job_ran_the_snapshot_on_the_frozen_configuration(whole):
-    lab, runs, _ = whole
     (submission,) = (lab.root / "f_grpo" / "cluster").glob("2*")
-    meta = json.loads((submission / "meta.json").read_text())
-    assert meta["profile"]["partition"] == "low"
+    assert json.loads((submission / "meta.json").read_text())["profile"]["partition"] == "low"
     frozen = yaml.safe_load((submission / "configs" / f"{runs[0].run_id}.yaml").read_text())
     kept = yaml.safe_load((lab.root / "f_grpo" / runs[0].run_id / "config.yaml").read_text())
     assert frozen == kept
-    pickles = list((submission / "logs").glob("*_submitted.pkl"))
-    assert len(pickles) == 3
-    script = next((submission / "logs").glob("*.sh")).read_text()
-    assert f"export PYTHONPATH={submission}/code" in script
-    assert "PYTHONSAFEPATH=1" in script
-    log = "".join(p.read_text() for p in (submission / "logs").glob("*.out"))
-    assert "Job completed successfully" in log
 
 
 def test_jobs_import_the_snapshot_not_the_checkout(lab):
@@ -94,8 +79,6 @@ def test_two_methods_two_seeds_are_trained_evaluated_and_compared(lab):
     assert [line.split()[:2] for line in said[1:-1]] == [["train", "4"], *[["evaluate", "2"]] * 4]
     cells = lab.settled()
     assert {cell.state for cell in cells.values()} == {"done"}, lab.show()
-    kinds = [cell.kind for cell in cells.values()]
-    assert [kinds.count(kind) for kind in ("train", "evaluate", "compare")] == [4, 8, 1]
     rows = gather(lab.root, "f_grpo").scopes["cluster"].rows
     for e in evaluated:
         own = rows[rows["run_id"] == e.path.name].set_index("metric")
@@ -120,13 +103,10 @@ def test_two_methods_two_seeds_are_trained_evaluated_and_compared(lab):
     assert set(ours["method"]) == {"grpo", "f_grpo"}
     assert set(ours["n_seeds"]) == {2}
     (submission,) = (lab.root / "f_grpo" / "cluster").glob("2*")
-    log = (submission / "logs" / f"{cells['compare'].job_id}_0_log.out").read_text()
-    assert "every job of every submission has its result" in log
     meta = json.loads((lab.root / "f_grpo" / runs[0].run_id / "meta.json").read_text())
-    submitted = json.loads((submission / "meta.json").read_text())
     assert json.loads((submission / "code" / "COMMIT").read_text()) == source()
     for key in ("commit", "diff_sha256"):
-        assert meta[key] == submitted[key] == source()[key]
+        assert meta[key] == source()[key]
     assert lab.submit(runs, evaluated) == ["14 of 14 jobs done, 0 queued, 0 to submit"]
 
 
@@ -192,18 +172,11 @@ def test_a_failed_training_job_takes_its_evaluations_with_it_and_is_named(
     lost = [c for c in cells.values() if c.kind == "evaluate" and c.state != "done"]
     assert len(lost) == 2
     assert cells["compare"].state == "done"
-    named = (lab.root / "f_grpo" / "cluster" / "missing.csv").read_text()
-    assert bad.run_id in named
-    assert all(cell.key in named for cell in lost)
-    log = "".join(
-        p.read_text() for p in lab.root.glob(f"*/cluster/2*/logs/*{cells['compare'].job_id}*.out")
-    )
-    assert "3 job(s) without a result, also in cluster/missing.csv:" in log
-    assert f"  train    {bad.run_id}  failed failed: " in log
+    named = pd.read_csv(lab.root / "f_grpo" / "cluster" / "missing.csv")
+    assert set(named["key"]) == {bad.run_id, *(cell.key for cell in lost)}
     shown = lab.show()
     assert f"FAILED  {bad.run_id}" in shown
     assert "checkpoint.pt is damaged" in shown
-    assert "3 job(s) without a result; submit again" in shown
     (tmp_path / "sacct").write_text("#!/bin/sh\necho 'accounting is disabled' >&2; exit 1\n")
     (tmp_path / "sacct").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
@@ -220,43 +193,21 @@ def test_a_failed_training_job_takes_its_evaluations_with_it_and_is_named(
     assert {cell.state for cell in lab.settled().values()} == {"done"}
 
 
-def test_what_only_a_job_can_find_is_in_the_status(lab):
-    """A full disk (a file size limit stands for it), and a model that the node does not see."""
-    full, gone = lab.runs(1, 2, overrides=SHORT)
-    folder = lab.root / "models" / store.identity(gone.model)
-    copy = shutil.copytree(folder, lab.root / "copy")
-    gone = replace(gone, model=replace(gone.model, path=str(copy), pretrain=None))
-    lab.submit([full, gone], container="prlimit --fsize=40000")  # put before the Python command
-    copy.rename(lab.root / "moved")
-    cells = lab.settled()
-    assert {cells[run.run_id].state for run in (full, gone)} == {"failed"}
-    shown = lab.show()
-    assert "cannot write" in shown
-    assert "Free space" in shown
-    assert f"model.path={copy}: cannot be loaded" in shown
-    (lab.root / "moved").rename(copy)
-    lab.submit([full, gone])
-    assert {cell.state for cell in lab.settled().values()} == {"done"}
-
-
 def test_cancel_ends_everything(lab):
-    from slurm import status
-
     lab.submit(lab.runs(1, 2))
     assert len(status.cancel(lab.root, "f_grpo")) == 3
     cells = lab.settled()
     assert all(c.unfinished for c in cells.values()), cells
-    assert "3 job(s) without a result" in lab.show()
+
+
+def without_slurm(lab, *runs) -> None:
+    where = {"paper": "f_grpo", "profile": load_profile("local"), "root": lab.root}
+    submit([*runs], [], **where, say=lambda text: None)
 
 
 def test_cancel_without_slurm(lab):
-    from common.sweeps.profiles import load_profile
-    from slurm import status
-    from slurm.submit import submit
-
     (run,) = lab.runs(1, overrides=("optim.steps=20000", "eval.every=20000"))
-    local = load_profile("local")
-    submit([run], [], paper="f_grpo", profile=local, root=lab.root, say=lambda text: None)
+    without_slurm(lab, run)
     lab.training(run)
     assert lab.cells()[run.run_id].state == "running"
     assert len(status.cancel(lab.root, "f_grpo")) == 2
@@ -265,19 +216,14 @@ def test_cancel_without_slurm(lab):
     time.sleep(1)
     assert lab.step(run) == step
     assert lab.cells()[run.run_id].state == "failed"
-    assert "its process is gone" in lab.show()
 
 
 def test_an_executor_without_slurm(lab):
-    from common.sweeps.profiles import load_profile
-    from slurm.submit import submit
-
     runs = lab.runs(1, 2, overrides=("optim.steps=2", "eval.every=2"))
     place = lab.root / "f_grpo" / runs[0].run_id
     place.mkdir(parents=True)
     (place / "checkpoint.pt").write_bytes(b"damaged")
-    local = load_profile("local")
-    submit(runs, [], paper="f_grpo", profile=local, root=lab.root, say=lambda text: None)
+    without_slurm(lab, *runs)
     lab.wait(lambda: not any(cell.queued for cell in lab.cells().values()))
     cells = lab.cells()
     assert cells[runs[0].run_id].state == "failed"
@@ -290,7 +236,6 @@ def test_an_executor_without_slurm(lab):
     [
         ({"partition": "nowhere"}, "partition=nowhere"),
         ({"account": "unknown"}, "account=unknown"),
-        ({"cpus_per_node": 900}, "node configuration is not available"),
         ({"light_partition": "nowhere"}, "invalid partition"),  # of the comparison's job alone
         ({"sbatch": {"reservation": "nobody"}}, "reservation is invalid"),
     ],
@@ -318,11 +263,5 @@ def test_the_commands(lab, results):
 
     submitted = command("submit", "profile=test")
     assert submitted.returncode == 0, submitted.stderr
-    assert "model        1 jobs" in submitted.stdout
-    shown = command("status")
-    assert "f_grpo: 3 jobs" in shown.stdout
-    ended = command("cancel")
-    assert "3 jobs cancelled" in ended.stdout
-    wrong = command("submit", "profile=nope")
-    assert wrong.returncode == 2
-    assert "error: profile=nope: use one of debug, h100-12x8, h100-1x8" in wrong.stderr
+    assert "f_grpo: 3 jobs" in command("status").stdout
+    assert "3 jobs cancelled" in command("cancel").stdout

@@ -25,18 +25,6 @@ def test_smoke_results_are_kept_apart(paper):
     assert {x.results_dir for x in runs_of(paper, "laptop")} == {"results"}
 
 
-def test_runs_come_seed_by_seed_with_the_sweeps_overrides():
-    runs = experiments(asked("f_grpo", "scale=smoke"))
-    assert [(x.name, x.seed) for x in runs[:4]] == [
-        ("base", 1),
-        ("grpo_n8", 1),
-        ("f_grpo_gamma1", 1),
-        ("base", 2),
-    ]
-    assert [x.optim.steps for x in runs[:3]] == [0, 6, 6]  # the base model is not trained
-    assert {x.table for x in runs} == {"smoke"}
-
-
 def test_the_rest_waits_for_the_base_model_and_the_end_for_all(monkeypatch, tmp_path):
     calls = []
 
@@ -70,15 +58,6 @@ def test_a_part_with_a_configuration_gets_it_checked(monkeypatch, tmp_path):
     assert config.results_dir == str(tmp_path / "smoke")
 
 
-def test_a_part_without_one_gets_the_folder_and_its_words(monkeypatch, tmp_path):
-    given = []
-    where = "papers.over_sharpening.theory.__main__.run"
-    monkeypatch.setattr(where, lambda root, thin=1: given.append((root, thin)))
-    for scale in ("smoke", "laptop"):
-        compute(asked("over_sharpening", f"scale={scale}", f"results_dir={tmp_path}"), "theory")
-    assert given == [(tmp_path / "smoke", 20), (tmp_path, 1)]
-
-
 @pytest.mark.parametrize("paper", PAPERS)
 def test_every_part_is_a_function_that_some_scale_runs(paper):
     config = asked(paper)
@@ -104,14 +83,6 @@ def test_bad_requests_are_refused(overrides, message):
 
 
 @pytest.mark.process
-def test_a_cluster_scale_is_sent_to_the_launcher():
-    command = [sys.executable, "-m", "rlvr_papers", "reproduce", "paper=f_grpo", "scale=cluster"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 2
-    assert "rlvr submit paper=f_grpo profile=NAME scale=cluster" in done.stderr
-
-
-@pytest.mark.process
 def test_explain_prints_sizes_and_differences_and_runs_nothing(tmp_path):
     command = [sys.executable, "-m", "papers.f_grpo", f"results_dir={tmp_path / 'results'}"]
     done = subprocess.run([*command, "explain=1x1x80"], cwd=ROOT, capture_output=True, text=True)
@@ -121,9 +92,6 @@ def test_explain_prints_sizes_and_differences_and_runs_nothing(tmp_path):
     assert "256 = 32 x 8" in done.stdout
     assert "0.0001, printed 1e-6" in done.stdout
     assert not (tmp_path / "results").exists()
-    done = subprocess.run([*command, "explain=2x"], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 2
-    assert "explain=2x: give NODESxGPUSxGB" in done.stderr
 
 
 def test_where_a_run_failed_the_others_are_compared_before_the_error(monkeypatch, tmp_path):
@@ -160,16 +128,6 @@ def test_every_base_model_is_made_before_what_starts_from_it(monkeypatch, tmp_pa
         (tmp_path / x.paper / x.run_id / "DONE").touch()
     train_all([*base, *trained], 2, beside=beside)
     assert [titles(tasks) for tasks, *_ in calls] == [["theory", *(x.run_id for x in trained)]]
-
-
-def test_runs_of_a_model_that_is_not_pretrained_here_wait_for_nothing(monkeypatch, tmp_path):
-    calls = []
-    monkeypatch.setattr("common.sweeps.reproduce.run_all", lambda *a, **k: calls.append((*a, k)))
-    found = [replace(x, results_dir=str(tmp_path)) for x in runs_of("pretrained", "overnight")]
-    assert found[0].optim.steps == 0
-    train_all(found[1:], 2)
-    ((tasks, workers, none),) = calls
-    assert ([title for title, *_ in tasks], workers, none) == ([x.run_id for x in found[1:]], 2, {})
 
 
 @pytest.mark.sweep

@@ -104,14 +104,6 @@ def test_what_waits_for_the_first_begins_when_it_is_done_beside_the_others(tmp_p
 
 
 @pytest.mark.process
-def test_what_waits_for_the_first_is_not_begun_where_that_failed(tmp_path):
-    bad, later = (("x", note, (str(tmp_path), name)) for name in ("bad", "later"))
-    with pytest.raises(UserError, match=r"1 of 2 runs failed.*\n  x: this one is bad"):
-        run_all([bad], 2, then=[later])
-    assert not (tmp_path / "later").exists()
-
-
-@pytest.mark.process
 def test_workers_end_with_a_killed_parent(tmp_path):
     script = tmp_path / "sleepers.py"
     script.write_text(SLEEPERS)
@@ -135,19 +127,3 @@ def wait_for(condition, seconds: float = 300) -> None:
     while not condition():
         assert time.monotonic() < deadline, "waited too long"
         time.sleep(0.1)
-
-
-def test_the_bar_names_what_runs(monkeypatch):
-    from rich.progress import Progress
-
-    seen, update = [], Progress.update
-
-    def noted(self, task, **given):
-        seen.append(given["description"])
-        update(self, task, **given)
-
-    monkeypatch.setattr(Progress, "update", noted)
-    run_all([("first", os.getpid, ()), ("second" * 20, os.getpid, ())], 1)
-    assert seen[0] == "first"
-    assert any(one.startswith("secondsecond") and len(one) <= 40 for one in seen)
-    assert seen[-1] == "runs"
