@@ -94,14 +94,6 @@ class Experiment:
             "is for backend=local without a memory network (method.sampler); set it to 0",
         )
         require(
-            self.sampling.correction is None
-            or (self.backend == "verl" and self.method.sampler is None),
-            "sampling.correction",
-            self.sampling.correction,
-            "is for backend=verl without a memory network: locally the loss's ratio is to what "
-            "drew, and DLC has method.sampler.importance_cap; set it to null",
-        )
-        require(
             not self.kl_from_start or (self.backend == "local" and self.eval.temperature == 1),
             "kl_from_start",
             self.kl_from_start,
@@ -139,8 +131,6 @@ class Experiment:
         config = {key: value for key, value in asdict(self).items() if key not in APART}
         del config["optim"]["gradient_checkpointing"]  # changes memory only
         config["method"]["rehearsal"] = None  # stored runs have this key, which no method sets now
-        if self.sampling.correction is None:  # runs stored before this key keep their ids
-            del config["sampling"]["correction"]
         if self.optim.steps > 0:
             del config["optim"]["steps"]
         named = contents(config, self.results_dir)

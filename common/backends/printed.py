@@ -75,7 +75,7 @@ def compared(x: Experiment, pool: int | None) -> list[str]:
     rows = beside(x, pool)
     known = [one for one in rows if one.same is not None]
     said = f"Of the {len(rows)} rows of {folder}/hyperparameters.csv, {len(known)} were compared"
-    differ = [f"  {one.difference}" for one in [*known, *unprinted(x)] if not one.same]
+    differ = [f"  {one.difference}" for one in known if not one.same]
     lines = [f"{said}; other than printed:", *differ] if differ else [f"{said}; all are as printed"]
     left: dict[str, list[str]] = {}
     for one in rows:
@@ -96,19 +96,6 @@ def beside(x: Experiment, pool: int | None, sampled: Sampled | None = None) -> l
         printed = list(csv.DictReader(file))
     said, ours = _comparisons(x.paper), settings(x, pool, sampled)
     return [_compare(x, row, said, ours) for row in printed]
-
-
-def unprinted(x: Experiment) -> list[Compared]:
-    """Return rollout correction as a deviation if it is on: no paper has it, so no row prints
-    it."""
-    correction = x.sampling.correction
-    if correction is None:
-        return []
-    kind = "truncated" if correction.lower is None else f"masked below {correction.lower:g} and"
-    ours = f"{correction.level} weights pi_old / pi_rollout, {kind} above {correction.upper:g}"
-    row = {"scope": "training", "parameter": "rollout correction", "value": "none"}
-    row["source"] = "sampling.correction; no paper has one"
-    return [Compared(row, ours, False, note=True)]
 
 
 @cache

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from common.backends.printed import Sampled, beside, unprinted
+from common.backends.printed import Sampled, beside
 from common.comparison.published import published, reruns_of
 from common.comparison.spec import spec_of
 from common.config.compose import compose
@@ -56,7 +56,7 @@ def planned(paper: str) -> list[Planned]:
             for sweep in one.sweeps:
                 known = sweep.table in tables or sweep.table.startswith("table_fig")
                 for run, sampled in sampled_runs(one, sweep) if known else ():
-                    rows = [*beside(run, None, sampled), *unprinted(run)]
+                    rows = beside(run, None, sampled)
                     differs = [row.difference for row in rows if row.same is False]
                     found.setdefault(run.run_id, Planned(scale, run, sampled, differs))
     return list(found.values())

@@ -113,32 +113,6 @@ class Reward:
 
 
 @dataclass(frozen=True)
-class Correction:
-    """Importance weights that correct the difference between vLLM's probabilities and the
-    trainer's, as in verl. rho = pi_old / pi_rollout of each token, or with "sequence" the product
-    over the response's tokens, multiplies the token's loss as a constant.
-
-        lower null: min(rho, upper), truncated (TIS)
-        else: rho inside [lower, upper], 0 outside, masked (IcePop)
-
-    Source: verl 0.9.1, trainer/ppo/rollout_corr_helper.py. Left out: rejection of whole responses
-    (groups would be of unequal size), normalisation over the batch, bypass_mode.
-    """
-
-    level: Literal["token", "sequence"]
-    upper: PositiveFloat
-    lower: PositiveFloat | None = None
-
-    def __post_init__(self):
-        require(
-            self.lower is None or self.lower < self.upper,
-            "sampling.correction.lower",
-            self.lower,
-            f"must be below upper={self.upper}",
-        )
-
-
-@dataclass(frozen=True)
 class Sampling:
     prompts: PositiveInt  # P, prompts per step
     group_size: PositiveInt  # N in F-GRPO, G elsewhere: responses per prompt
@@ -150,8 +124,6 @@ class Sampling:
     lag: NonNegativeInt = 0
     # type of the copy of the weights that samples; it has a default for the same reason
     dtype: Literal["float32", "bfloat16"] = "float32"
-    # importance weights of the rollout's tokens; None: not used, as in the papers
-    correction: Correction | None = None
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,8 @@
-"""The only reader of the method files in configs/method: composed, or as text for docs/."""
+"""The only reader of the method files in configs/method."""
 
-import re
 from functools import cache
 from pathlib import Path
 
-import yaml
 from omegaconf import DictConfig, OmegaConf
 
 from common.config.compose import merged
@@ -43,33 +41,3 @@ def method(
     root = OmegaConf.create({**outside, "method": compose(name)})
     root.method.advantage = OmegaConf.merge(root.method.advantage, arguments)
     return strict(Method, root.method)
-
-
-def as_written(name: str) -> dict[str, tuple[str, str]]:
-    """Return a method file with its `defaults`: dotted key -> (value as written, its comment)."""
-    text = (FOLDER / f"{name}.yaml").read_text()
-    lines, entries = text.splitlines(), {}
-
-    def walk(node: yaml.MappingNode, prefix: str) -> None:
-        for key, value in node.value:
-            dotted, block = prefix + key.value, value.id == "mapping" and not value.flow_style
-            end = key.end_mark if block else value.end_mark
-            comment = re.search(r" # *(.*)$", lines[end.line][end.column :])
-            written = "" if block else text[value.start_mark.index : value.end_mark.index]
-            if dotted == "defaults":
-                for parent in (one.value for one in value.value):
-                    entries.update(as_written(parent) if parent != "_self_" else {})
-                continue
-            entries[dotted] = (written, comment[1] if comment else "")
-            if block:
-                walk(value, f"{dotted}.")
-
-    walk(yaml.compose(text, Loader=yaml.SafeLoader), "")
-    return entries
-
-
-def introduction(name: str) -> str:
-    """Return the comment that a method file starts with."""
-    lines = (FOLDER / f"{name}.yaml").read_text().splitlines()
-    end = next(i for i, line in enumerate(lines) if not line.startswith("#"))
-    return " ".join(line.lstrip("# ") for line in lines[:end])

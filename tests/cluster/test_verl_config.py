@@ -17,9 +17,7 @@ from omegaconf import OmegaConf
 from runs import PRETRAIN
 from transfer_queue.storage.simple_storage import StorageUnitData
 from transformers import AutoModelForCausalLM
-from verl import DataProto
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
-from verl.trainer.ppo.v1 import trainer_base
 from verl.utils.config import omega_conf_to_dataclass, validate_config
 
 from common.backends import run_experiment
@@ -36,7 +34,6 @@ from common.backends.verl import (
     trainer,
     tuning,
 )
-from common.backends.verl.rows import curve_row
 from common.backends.verl.stand_in import STAND_IN
 from common.config.rows import rows
 from common.experiment import load
@@ -200,40 +197,6 @@ def test_a_memory_network_is_described_to_vllm_and_to_the_worker(tmp_path):
     plain = composed(load(["method=dlc"], "f_grpo"), place(tmp_path))
     assert plain.algorithm.rollout_correction.rollout_is is None
     assert dlc.settings(load(["method=grpo"], "f_grpo"), tmp_path, policy) == {}
-
-
-@pytest.mark.parametrize(
-    ("correction", "expected"),
-    [
-        ("{level:token,upper:2.0}", [[1, 2, 0.25], [2, 0.6, 0]]),
-        ("{level:token,upper:2.0,lower:0.5}", [[1, 0, 0], [0, 0.6, 0]]),
-        ("{level:sequence,upper:2.0}", [[1, 1, 1], [1.8, 1.8, 0]]),
-        ("{level:sequence,upper:1.2,lower:0.5}", [[1, 1, 1], [0, 0, 0]]),
-    ],
-)
-def test_the_rollout_is_corrected_by_verls_own_weights(tmp_path, correction, expected):
-    """pi_old / pi_rollout of two responses, and what of it multiplies the loss."""
-    x = load(["backend=verl", "device=cuda", f"sampling.correction={correction}"], "f_grpo")
-    verls = composed(x, place(tmp_path))
-    validate_config(
-        config=verls,
-        use_reference_policy=need_reference_policy(verls),
-        use_critic=need_critic(verls),
-    )
-    try_out(verls)
-    ratio = torch.tensor([[1, 4, 0.25], [3, 0.6, 1]])
-    rollout = torch.full((2, 3), -3.0)
-    data = {"old_log_probs": rollout + ratio.log(), "rollout_log_probs": rollout}
-    mask = torch.tensor([[1, 1, 1], [1, 1, 0]])
-    batch = DataProto.from_single_dict(data | {"response_mask": mask})
-    batch, metrics = trainer_base.compute_rollout_correction_and_add_to_batch(
-        batch, verls.algorithm.rollout_correction
-    )
-    expected = torch.tensor(expected, dtype=torch.float)
-    assert torch.allclose(batch.batch["rollout_is_weights"], expected)
-    assert torch.equal(batch.batch["response_mask"], mask)  # groups stay whole
-    row = curve_row({"data": {"rlvr/reward": 0.0} | metrics, "step": 1})
-    assert row["correction_mean"] == pytest.approx(expected.sum().item() / 5)
 
 
 def test_models_of_the_curve_are_taken_from_checkpoints(tmp_path):

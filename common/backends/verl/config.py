@@ -18,7 +18,6 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from common.backends import snapshots
 from common.backends.verl import tuning
 from common.backends.verl.layout import BATCHED, PACKED, SEQUENCES, STORAGE_UNITS
-from common.config.schema import Correction
 from common.errors import UserError, require
 from common.experiment import Experiment
 from common.methods import rate
@@ -138,20 +137,14 @@ def _leaves(node: dict, prefix: str = "") -> Iterator[str]:
 
 
 def _importance(x: Experiment) -> dict[str, object]:
-    """Return the keys of the factor that multiplies each token's loss (schema.Correction)
-    [sampling.correction]. If a memory network takes part in sampling and has a cap, the factor is
-    min(pi_theta / pi_sample, cap) [method.sampler.importance_cap]. verl's default is no factor."""
-    correction, sampler = x.sampling.correction, x.method.sampler
-    if sampler is not None and sampler.importance_cap is not None:
-        correction = Correction(level="token", upper=sampler.importance_cap)
-    if correction is None:
+    """Return the keys of min(pi_theta / pi_sample, cap), which multiplies each token's loss where a
+    memory network with a cap takes part in sampling [method.sampler.importance_cap]."""
+    sampler = x.method.sampler
+    if sampler is None or sampler.importance_cap is None:
         return {}
-    lower, upper = correction.lower, correction.upper
     return {
-        "algorithm.rollout_correction.rollout_is": correction.level,
-        "algorithm.rollout_correction.rollout_is_threshold": (
-            upper if lower is None else f"{lower}_{upper}"  # verl spells a mask so
-        ),
+        "algorithm.rollout_correction.rollout_is": "token",
+        "algorithm.rollout_correction.rollout_is_threshold": sampler.importance_cap,
     }
 
 
