@@ -13,10 +13,9 @@ from common.metrics.paired import over_problems, two_way_interval
 from common.metrics.passk import pass_at_k
 from common.palette import look
 from common.plotting import COLORS, panels, save
-from common.results.tables import markdown as to_markdown
 from common.sweeps.plan import BASE
 
-GRPO, LEVEL = "GRPO", 0.05
+GRPO = "GRPO"
 OF_BASE = ["table", "model", "method", "benchmark", "k", "value", "base", "difference"]
 OF_BASE += ["low", "high", "n_seeds", "n_problems"]
 OF_GRPO = ["method", "benchmark", "k", "difference", "low", "high", "p", "detectable", "n_seeds"]
@@ -120,36 +119,3 @@ def draw(table: pd.DataFrame, path: Path) -> None:
     handles = axes[0, 0].get_legend_handles_labels()
     figure.legend(*handles, loc="outside lower center", ncols=4)
     save(figure, path, table)
-
-
-def markdown(base: pd.DataFrame, grpo: pd.DataFrame) -> str:
-    """Return both tables of a scale as markdown: a line per method, a column per k."""
-    parts = [
-        f"# {base['model'].iloc[0]}, scale={base['table'].iloc[0]}\n\n## Minus the base model\n\n"
-        "pass@k after the last step minus the base model's, in points, with a 95 % interval over "
-        "problems and seeds (one seed: over problems alone, which says nothing about another "
-        "seed).\n\n",
-        _pivoted(base, _cell),
-        f"\n## Minus {GRPO}\n\nThe same seeds and problems; * marks p < {LEVEL:g} after the "
-        "correction over the methods of the column (Holm). The last number is the smallest "
-        "difference that such runs show four times in five before that correction.\n\n",
-        _pivoted(
-            grpo,
-            lambda row: f"{_cell(row)}{' *' if row.p < LEVEL else ''}; {row.detectable:.1f}",
-        ),
-    ]
-    return "".join(parts)
-
-
-def _pivoted(table: pd.DataFrame, cell) -> str:
-    ks = sorted(table["k"].unique())
-    lines = [
-        [method, benchmark, str(one["n_seeds"].iloc[0]), *map(cell, one.itertuples())]
-        for (method, benchmark), one in table.groupby(["method", "benchmark"], sort=False)
-    ]
-    head = ["method", "benchmark", "seeds", *(f"pass@{k}" for k in ks)]
-    return to_markdown(head, lines, "llr" + "r" * len(ks))
-
-
-def _cell(row) -> str:
-    return f"{row.difference:+.1f} [{row.low:+.1f}, {row.high:+.1f}]"

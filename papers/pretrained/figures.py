@@ -1,15 +1,15 @@
 """The tables and the figure of each scale: `rlvr figures paper=pretrained [results_dir=...]`.
 
 <results_dir>/pretrained/laptop/          metrics, counts and shares of the finished runs
-<results_dir>/pretrained/<scale>/         crossing.{csv,md,png,pdf}, against_grpo.csv, gain.csv
+<results_dir>/pretrained/<scale>/         crossing.{csv,png,pdf}, against_grpo.csv, gain.csv
 """
 
 from pathlib import Path
 
 from common.comparison.gather import LAPTOP, gather, read
-from common.results.files import read_csv, write, write_csv
+from common.results.files import read_csv, write_csv
 from papers.pretrained import gain
-from papers.pretrained.differences import against_grpo, crossing, markdown
+from papers.pretrained.differences import against_grpo, crossing
 from papers.pretrained.differences import draw as draw_crossing
 
 PAPER = "pretrained"
@@ -28,13 +28,11 @@ def draw(root: Path) -> None:
     ]
     for table, here in counts.groupby("table"):
         ks = [k for k in (2**i for i in range(12)) if k <= here["n"].min()]
-        compared, versus = crossing(here, ks), against_grpo(here, ks)
+        compared = crossing(here, ks)
         if compared.empty:
             continue
         shares = read_csv(home / LAPTOP / "shares.csv", [])
-        made_of = gain.split(shares[shares["table"] == table])
         folder = home / table
         draw_crossing(compared, folder / "crossing")  # also writes crossing.csv
-        write_csv(folder / "against_grpo.csv", versus)
-        write_csv(folder / "gain.csv", made_of)
-        write(folder / "crossing.md", markdown(compared, versus) + gain.markdown(made_of))
+        write_csv(folder / "against_grpo.csv", against_grpo(here, ks))
+        write_csv(folder / "gain.csv", gain.split(shares[shares["table"] == table]))

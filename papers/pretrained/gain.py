@@ -19,7 +19,6 @@ import pandas as pd
 
 from common.metrics.paired import two_way_interval
 from common.results.files import read_jsonl
-from common.results.tables import markdown as to_markdown
 from common.sweeps.plan import BASE
 
 PARTS = ("form", "right answers", "right without form")
@@ -84,23 +83,3 @@ def split(table: pd.DataFrame) -> pd.DataFrame:
 
 def _of(table: pd.DataFrame) -> list[tuple[float, float, float]]:
     return [*table[SHARES[-3:]].itertuples(index=False, name=None)]
-
-
-def markdown(table: pd.DataFrame) -> str:
-    """Return the table as markdown: a line per method and benchmark, a column per part."""
-    lines = []
-    for (method, benchmark), one in table.groupby(["method", "benchmark"], sort=False):
-        cells = map(_cell, one["points"], one["low"], one["high"])
-        lines.append([method, benchmark, str(one["n_seeds"].iloc[0]), *cells])
-    head = ["method", "benchmark", "seeds", *PARTS]
-    return (
-        "\n## What the gain in pass@1 is made of\n\n"
-        "Points over the base model, after the last step: from responses that stop and hold an "
-        "answer more often (form), from more right answers among these, and from right answers "
-        "without form. Intervals are over seeds alone.\n\n"
-        + to_markdown(head, lines, "llr" + "r" * len(PARTS))
-    )
-
-
-def _cell(points: float, low: float, high: float) -> str:
-    return f"{points:+.1f}" if np.isnan(low) else f"{points:+.1f} [{low:+.1f}, {high:+.1f}]"

