@@ -2,6 +2,7 @@
 
 import json
 import random
+import resource
 import time
 from collections import Counter
 
@@ -58,21 +59,16 @@ HOSTILE = [
 ]
 
 
-def hostile(count, seed=0):
-    """`count` responses that hide a hostile answer of each kind in turn in an answer's place."""
-    draw = random.Random(seed)
-    frames = ["\\boxed{%s}"] * 3 + ["The answer is $%s$.", "#### %s", "A: %s"]
-    return [
-        draw.choice(frames).replace("%s", HOSTILE[at % len(HOSTILE)](draw)) for at in range(count)
-    ]
-
-
 def judge_hostile(count):
-    """Printed by a child: outcomes, and how many answers took over a second of CPU."""
+    """Printed by a child that judges so many, one of each kind in turn in an answer's place: the
+    outcomes, how many took over a second of CPU, and the most memory that it had."""
     verify("\\boxed{\\sqrt{x}+1}", "\\sqrt{2}x")  # the import
-    outcomes, slow = Counter(), 0
-    for at, text in enumerate(hostile(count)):
+    frames = ["\\boxed{%s}"] * 3 + ["The answer is $%s$.", "#### %s", "A: %s"]
+    draw, outcomes, slow = random.Random(0), Counter(), 0
+    for at in range(count):
+        text = draw.choice(frames).replace("%s", HOSTILE[at % len(HOSTILE)](draw))
         start = time.process_time()
         outcomes[outcome(text, ("7", "\\frac{x+1}{2}", "(1,2)")[at % 3])] += 1
         slow += time.process_time() - start > 1
-    print(json.dumps({"outcomes": outcomes, "slow": slow}))
+    held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1000
+    print(json.dumps({"outcomes": outcomes, "slow": slow, "MB": held}))

@@ -1,6 +1,5 @@
 """Verdicts to rewards, and equal responses verified once."""
 
-import pytest
 import torch
 
 from common.models import pretrain
@@ -8,16 +7,9 @@ from common.types import Prompt, RolloutBatch, Verdict
 from common.verifiers.rewards import rewards, verify_batch
 
 
-@pytest.mark.parametrize(
-    ("correct", "wrong"),
-    [(1.0, 0.0), (1.0, -1.0), (0.1, -0.6), (0.3, 0.1), (1.1, -0.4), (3.3, 0.2)],
-)
-def test_rewards_are_exactly_the_two_values(correct, wrong):
+def test_rewards_are_exactly_the_two_values():
     verdicts = [Verdict("correct", 1.0), Verdict("wrong", 0.0), Verdict("unparsed", 0.0)] * 2
-    reward = rewards(verdicts, 3, correct, wrong)
-    assert reward.shape == (2, 3)
-    assert (reward == correct).tolist() == [[True, False, False]] * 2
-    assert (reward == wrong).tolist() == [[False, True, True]] * 2
+    assert torch.equal(rewards(verdicts, 3, 0.1, -0.6), torch.tensor([[0.1, -0.6, -0.6]] * 2))
 
 
 def test_equal_responses_are_verified_once_a_reference():

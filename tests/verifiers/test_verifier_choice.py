@@ -1,32 +1,24 @@
 """Multiple choice: nasty answers, the conventions of others pinned to their source, and the shared
 MMLU-Pro outputs with the verdicts of the authors' extraction."""
 
-import json
 import re
 
 import pytest
+from labelled import rows
 from refuses import refuses
 from timing import cpu_seconds
-from tiny import ROOT
 
 from common.errors import UserError
 from common.verifiers import choice
 from common.verifiers.choice import CONVENTIONS, example, reference, verify
 
-DATA = ROOT.parent / "shared" / "data"
 OPTIONS = ["12 N", "a rise in pressure", "42 N", "vitamin C"]
 REFERENCE = reference({"id": "x", "answer": "C", "options": OPTIONS})
 
 
-def rows(name: str) -> list[dict]:
-    if not (DATA / name).exists():
-        pytest.skip(f"shared/data/{name} is not there")
-    return [json.loads(line) for line in (DATA / name).open(encoding="utf-8")]
-
-
 @pytest.fixture(scope="module")
 def outputs() -> list[dict]:
-    return [row for row in rows("verifier_cases.jsonl") if row["source"] == "mmlu_pro_outputs"]
+    return [row for row in rows("verifier_cases") if row["source"] == "mmlu_pro_outputs"]
 
 
 @pytest.mark.parametrize(

@@ -4,19 +4,10 @@ import json
 
 import pytest
 from code_cases import SUM, isolated, judge, reference
+from labelled import rows
 from timing import cpu_seconds
-from tiny import ROOT
 
 from common.verifiers.code import verifier
-
-DATA = ROOT.parent / "shared" / "data"
-
-
-def rows(name: str) -> list[dict]:
-    if not (DATA / name).exists():
-        pytest.skip(f"the shared data file {name} is not here")
-    return [json.loads(line) for line in (DATA / name).read_text().splitlines()]
-
 
 # --- the labelled cases -------------------------------------------------------------------------
 
@@ -32,9 +23,9 @@ EXPECTED = {
 
 @isolated
 def test_every_shared_case_is_judged_as_labelled():
-    problems = {row["id"]: row for row in rows("code_samples.jsonl")}
+    problems = {row["id"]: row for row in rows("code_samples")}
     misjudged = {}
-    for case in rows("code_cases.jsonl"):
+    for case in rows("code_cases"):
         limit = 0.5 if case["expect"] in ("timeout", "not_pass") else 6.0
         row = problems[case["problem_id"]] | {"time_limit": limit}
         row["tests"] = row["tests"][:20]  # the long rows repeat themselves
@@ -48,7 +39,7 @@ def test_every_shared_case_is_judged_as_labelled():
 
 @isolated
 def test_every_shared_problem_has_an_example_that_passes_and_others_fail():
-    problems = [row for row in rows("code_samples.jsonl") if row["tests"]]
+    problems = [row for row in rows("code_samples") if row["tests"]]
     references = [verifier.reference(row | {"tests": row["tests"][:3]}) for row in problems]
     assert len(references) > 8
     for number, ref in enumerate(references):

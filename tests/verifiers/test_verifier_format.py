@@ -4,6 +4,7 @@ import pytest
 from refuses import refuses
 
 from common.errors import UserError
+from common.types import Verdict
 from common.verifiers import combine, format
 from common.verifiers.format import verify
 
@@ -48,18 +49,13 @@ def test_tags(response, matched, opened, open_rs):
         assert bool(verdict.reason) != right
 
 
-def test_format_takes_any_length_and_refuses_unknown_conventions():
-    assert verify("<think>" * 100_000, "").reason == "100000 opening and 0 closing think tags"
+def test_the_example_is_correct_and_any_length_is_taken():
+    made = format.example("")
+    for options in ({}, {"opened": True}, {"convention": "open_rs"}):
+        assert verify(made, "", **options).outcome == "correct"
+    assert verify("<think>" * 100_000, "").outcome == "wrong"
     with refuses("convention", "deepseek"):
         verify("", "", convention="deepseek")
-
-
-def test_the_example_is_correct_under_every_convention():
-    row = {"id": "a", "problem": "?", "response": "text"}
-    made = format.example(format.reference(row))
-    for options in ({}, {"opened": True}, {"convention": "open_rs"}):
-        assert verify(made, format.reference(row), **options).outcome == "correct"
-    assert format.response(row) == "text"
 
 
 @pytest.mark.parametrize(
@@ -76,13 +72,10 @@ def test_the_example_is_correct_under_every_convention():
 def test_a_sum_has_the_first_verdict_and_the_weighted_rewards(response, outcome, reward):
     verdict = combine.verify(response, GOLD, parts=[CHOICE, FORMAT])
     assert (verdict.outcome, verdict.reward) == (outcome, reward)
-    parsed = response[-2] if "boxed" in response else None
-    assert verdict.parsed == parsed
-    assert verdict.reason.startswith(f"choice: {outcome}")
-    assert "; format: " in verdict.reason
+    assert verdict.parsed == (response[-2] if "boxed" in response else None)
     swapped = combine.verify(response, GOLD, parts=[FORMAT, CHOICE])
     assert swapped.reward == reward
-    assert swapped.outcome in ("correct", "wrong")
+    assert swapped.outcome == ("correct" if "think" in response else "wrong")
 
 
 def test_the_options_of_a_part_reach_it():
@@ -91,26 +84,23 @@ def test_the_options_of_a_part_reach_it():
     assert combine.verify("x</think>the answer is B", GOLD, parts=parts).reward == 2.5
 
 
-@pytest.mark.parametrize("outcome", ["timeout", "error"])
-def test_a_part_that_fails_leaves_no_reward(outcome, monkeypatch):
-    from common.types import Verdict
-
-    monkeypatch.setattr(format, "verify", lambda r, g: Verdict(outcome, 0.0, reason="x" * 999))
+def test_a_part_that_fails_leaves_no_reward(monkeypatch):
+    monkeypatch.setattr(format, "verify", lambda r, g: Verdict("error", 0.0, reason="x" * 999))
     combine._bound.cache_clear()
     verdict = combine.verify("\\boxed{B}", GOLD, parts=[CHOICE, FORMAT])
     combine._bound.cache_clear()
-    assert (verdict.outcome, verdict.reward, verdict.parsed) == (outcome, 0.0, None)
+    assert (verdict.outcome, verdict.reward, verdict.parsed) == ("error", 0.0, None)
     assert len(verdict.reason) == 300
 
 
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        ([], "parts=.*must list verifiers"),
+        ([], "parts="),
         (["common.verifiers.choice.verify"], r"parts\[0\]="),
-        ([CHOICE, {"_target_": FORMAT["_target_"]}], r"parts\[1\].weight=None: must be a number"),
+        ([CHOICE, {"_target_": FORMAT["_target_"]}], r"parts\[1\].weight=None"),
         ([CHOICE | {"weight": float("nan")}], r"parts\[0\].weight=nan"),
-        ([CHOICE, FORMAT | {"tags": 2}], r"parts\[1\].tags=2: unknown argument"),
+        ([CHOICE, FORMAT | {"tags": 2}], r"parts\[1\].tags=2"),
         ([CHOICE, FORMAT | {"_target_": "common.verifiers.formats.verify"}], "cannot be imported"),
     ],
 )

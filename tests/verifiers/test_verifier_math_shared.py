@@ -1,17 +1,12 @@
 """The math verifier on the shared labelled cases and golds."""
 
-import json
 import random
 
 import pytest
+from labelled import rows
 from math_cases import outcome
-from tiny import ROOT
 
 from common.verifiers.math.verifier import example, reference, response
-
-DATA = ROOT.parent / "shared" / "data"
-
-needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"no {DATA.parent.name}/data beside")
 
 FILES = ("aime24", "aime25", "amc23", "math500", "minerva_math", "olympiadbench", "gsm8k")
 
@@ -45,17 +40,12 @@ EXCEPTIONS = {
 }
 
 
-def rows(name):
-    return [json.loads(line) for line in (DATA / f"{name}.jsonl").open(encoding="utf-8")]
-
-
 def cases(*sources):
     every = [row for row in rows("verifier_cases") if row["kind"] != "mcq"]
     return [row for row in every if not sources or row["source"].startswith(sources)]
 
 
 @pytest.mark.sweep
-@needs_data
 @pytest.mark.parametrize(
     "sources",
     ["gsm8k", "qwen", "math-verify", "hardverify", "mario hendrycks skyrl", "tinker trl open verl"],
@@ -71,7 +61,6 @@ def test_shared_cases(sources):
     assert misjudged == expected
 
 
-@needs_data
 def test_no_response_is_right_for_another_gold():
     """Any that is must be a wrong response whose answer happens to be that gold."""
     random_rows = random.Random(1)
@@ -85,7 +74,6 @@ def test_no_response_is_right_for_another_gold():
 
 
 @pytest.mark.sweep
-@needs_data
 @pytest.mark.parametrize("name", [*FILES, "math_train", "deepscaler_sample"])
 def test_every_gold_equals_itself_and_no_other(name):
     draw = random.Random(0)
