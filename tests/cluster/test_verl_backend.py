@@ -12,14 +12,11 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from unittest.mock import Mock
 
 import pandas as pd
 import psutil
 import pytest
-import torch
 from processes import alive
-from refuses import refuses_file
 from tiny import ROOT
 
 pytest.importorskip("verl", reason="verl is not installed here: make test-cluster runs these")
@@ -33,13 +30,10 @@ from common.backends.verl import (
     reward,
     rows,
     sockets,
-    worker,
 )
 from common.backends.verl.experiment_trainer import (
     ExperimentTrainer,
     observed,
-    set_samples,
-    tail,
 )
 from common.backends.verl.trainer import MethodTrainer
 from common.errors import UserError
@@ -78,17 +72,6 @@ def test_what_the_next_launch_does(saved, evaluated, expected, tmp_path):
     assert found == (None if expected is None else dict(zip(keys, expected, strict=True)))
 
 
-def test_a_run_that_goes_on_is_not_evaluated_again_where_it_ended(tmp_path):
-    x, work = load([*TINY, "optim.steps=9"], "f_grpo"), tmp_path / "work"
-    latest = work / "checkpoints" / "latest_checkpointed_iteration.txt"
-    latest.parent.mkdir(parents=True)
-    latest.write_text("6")
-    assert backend.launch_settings(x, work)["trainer.val_before_train"]
-    (tmp_path / "eval").mkdir()
-    (tmp_path / "eval" / "step-00006-counts.csv").write_text("")
-    assert not backend.launch_settings(x, work)["trainer.val_before_train"]
-
-
 @pytest.mark.parametrize("kept", [True, False])
 def test_of_the_work_folder_the_last_checkpoint_alone_is_kept_and_on_demand(tmp_path, kept):
     x, work = load([*TINY, f"keep_state={str(kept).lower()}"], "f_grpo"), tmp_path / "work"
@@ -121,13 +104,6 @@ def test_a_longer_run_keeps_the_evaluations_of_the_shorter_one(tmp_path):
     assert len(rows.sampled(longer, tmp_path / "work", 3)[0].rows) == 4
 
 
-def test_a_damaged_checkpoint_mark_is_named(tmp_path):
-    (tmp_path / "checkpoints").mkdir()
-    (tmp_path / "checkpoints" / "latest_checkpointed_iteration.txt").write_text("")
-    with refuses_file(tmp_path / "checkpoints" / "latest_checkpointed_iteration.txt"):
-        backend.checkpointed(tmp_path)
-
-
 # ---- what comes out
 
 
@@ -155,12 +131,6 @@ def test_metrics_keep_the_local_names():
     assert rows.curve_row({"step": 3, "data": line | alone}) == expected
     assert rows.curve_row({"step": 3, "data": alone}) is None  # a validation that was repeated
     assert rows.scores({"step": 3, "data": alone}) == {"pass@1/rare": 12.5}
-
-
-def test_a_validation_is_summed_up_by_benchmark():
-    extra = {"outcome": ["correct", "wrong", "unparsed", "correct"]}
-    found = ExperimentTrainer._val_metrics_update(None, ["a", "a", "a", "b"], [], extra, [])
-    assert rows.scores({"data": found}) == {"pass@1/a": pytest.approx(100 / 3), "pass@1/b": 100}
 
 
 @pytest.fixture
@@ -195,44 +165,6 @@ def test_a_kept_model_is_exported_while_training_goes_on(saving, monkeypatch):
     may_end.set()
     second.join(60)
     assert saved == [1, 2]
-
-
-def test_an_export_that_fails_ends_the_run_at_the_next_checkpoint(saving, monkeypatch):
-    made, saved = saving
-    monkeypatch.setattr(experiment_trainer, "export", Mock(side_effect=UserError("no room")))
-    made._save_checkpoint()
-    with pytest.raises(UserError, match="no room"):
-        made._save_checkpoint()
-    assert saved == [1]
-
-
-def test_adam_in_main_memory_has_the_cpus_of_its_gpu(monkeypatch):
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(96))
-    for gpus, cpus in ((8, 12), (1, 96), (97, 1)):
-        monkeypatch.setenv("RAY_LOCAL_WORLD_SIZE", str(gpus))
-        assert worker.cores() == cpus
-
-
-@pytest.mark.parametrize("offloaded", [True, False])
-def test_it_has_them_only_where_the_cpu_steps(monkeypatch, offloaded):
-    threads, asked = [], RuntimeError("verl's own")
-    monkeypatch.setenv("RAY_LOCAL_WORLD_SIZE", "1")
-    monkeypatch.setattr(torch, "set_num_threads", threads.append)
-    monkeypatch.setattr(worker.ActorRolloutRefWorker, "init_model", Mock(side_effect=asked))
-    made = worker.PolicyWorker.__new__(worker.PolicyWorker)
-    made.config = OmegaConf.create({"actor": {"fsdp_config": {"offload_policy": offloaded}}})
-    with pytest.raises(RuntimeError, match="verl's own"):
-        made.init_model()
-    assert threads == [worker.cores()] * offloaded
-
-
-def test_the_tail_of_the_difference_is_of_response_tokens_alone():
-    p, q, mask = torch.full((2, 2000), 0.5), torch.full((2, 2000), 0.5), torch.ones(2, 2000)
-    mask[:, 1000:] = 0  # 2,000 tokens count; the worst of a thousand is the second of all
-    q[0, :2] = torch.tensor([0.1, 0.2])
-    q[1, 1500] = 0.9
-    found = tail(rollout_log_probs=p.log(), old_log_probs=q.log(), response_mask=mask)
-    assert found == {"rollout_difference_p999": pytest.approx(0.3)}
 
 
 def test_a_row_that_a_kill_kept_from_the_log_is_in_the_checkpoint(tmp_path):
@@ -274,21 +206,6 @@ def test_samples_become_counts(tmp_path):
         ["p", 2, 1, 1],
         ["q", 2, 1, 1],
     ]
-
-
-def test_missing_samples_are_refused(tmp_path):
-    x = load([*TINY, "eval.curve_n=2"], "f_grpo")
-    dump(tmp_path / "validation" / "3.jsonl", missing=1)
-    with pytest.raises(UserError, match="benchmark rare"):
-        rows.sampled(x, tmp_path, 3)
-
-
-def test_validation_rows_ask_for_their_number_of_samples():
-    import datasets
-
-    table = datasets.Dataset.from_dict({"prompt": ["a", "b"]})
-    once = set_samples(table, 4)
-    assert set_samples(once, 2)["__rollout_n__"] == [2, 2]
 
 
 # ---- verdicts
@@ -398,13 +315,6 @@ raise RuntimeError("the engine core died")
     assert str(tmp_path / "log" / "001.txt") in text
 
 
-def test_what_slurm_sets_for_other_gpus_does_not_reach_verl(monkeypatch, tmp_path):
-    monkeypatch.setenv("ROCR_VISIBLE_DEVICES", "0")
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
-    found = process.environment(tmp_path, tmp_path / "log" / "001.jsonl", 1)
-    assert {name for name in found if name.endswith("VISIBLE_DEVICES")} == {"CUDA_VISIBLE_DEVICES"}
-
-
 def test_launches_of_one_node_have_sockets_of_their_own(monkeypatch, tmp_path):
     """verl's own name is the same for all, and whoever comes later removes the other's."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -414,21 +324,6 @@ def test_launches_of_one_node_have_sockets_of_their_own(monkeypatch, tmp_path):
         found.add(sockets.own(handle))
     assert {Path(address.removeprefix("ipc://")).parent for address in found} == {tmp_path}
     assert len(found) == 2
-
-
-def test_ray_is_started_again_where_its_raylet_ended_first(tmp_path, monkeypatch):
-    """Our watch, or an actor that is missed, ends such a launch before Ray gives up."""
-    program = f"""
-if len(os.listdir(os.path.dirname(METRICS))) > 1:  # the second launch
-    open(METRICS, "w").write('{{"step": 1}}\\n')
-    raise SystemExit
-logs = os.path.join(os.environ["TMPDIR"], "ray", "session_latest", "logs")
-os.makedirs(logs)
-open(os.path.join(logs, "raylet.out"), "w").write("Check failed: {process.NO_AGENT} agent")
-raise SystemExit("something else")
-"""
-    assert child(tmp_path, monkeypatch, program) == [{"step": 1}]
-    assert len(list((tmp_path / "log").glob("*.txt"))) == 2
 
 
 @pytest.mark.parametrize("failures", [1, 9])

@@ -15,12 +15,10 @@ pytest.importorskip("verl", reason="verl is not installed here: make test-cluste
 
 from omegaconf import OmegaConf
 from runs import PRETRAIN
-from transfer_queue.storage.simple_storage import StorageUnitData
 from transformers import AutoModelForCausalLM
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import omega_conf_to_dataclass, validate_config
 
-from common.backends import run_experiment
 from common.backends.prompts import prompts
 from common.backends.verl import (
     backend,
@@ -137,16 +135,6 @@ def test_every_experiment_becomes_verls_dataclasses(paper, name, tmp_path):
     assert verls.trainer.total_training_steps == x.optim.steps
 
 
-@pytest.mark.parametrize("name", ["f_grpo", "negative_only"])
-def test_a_method_takes_the_dual_clip_of_another_file(name, tmp_path):
-    dual = ["method.loss._target_=common.losses.clip.dual_clip", "+method.loss.clip_ratio_c=3"]
-    x = load([f"method={name}", *dual], "f_grpo")
-    verls = composed(x, place(tmp_path))
-    try_out(verls)
-    loss = verls.actor_rollout_ref.actor.policy_loss.method
-    assert (loss.function, loss.clip_ratio_c) == ("common.losses.clip.dual_clip", 3)
-
-
 def test_a_memory_network_is_described_to_vllm_and_to_the_worker(tmp_path):
     sampler = "method.sampler={mu:0.7,lr:2e-3,start:random,shrink:2,importance_cap:1.5}"
     x = load(
@@ -197,23 +185,6 @@ def test_a_memory_network_is_described_to_vllm_and_to_the_worker(tmp_path):
     plain = composed(load(["method=dlc"], "f_grpo"), place(tmp_path))
     assert plain.algorithm.rollout_correction.rollout_is is None
     assert dlc.settings(load(["method=grpo"], "f_grpo"), tmp_path, policy) == {}
-
-
-def test_models_of_the_curve_are_taken_from_checkpoints(tmp_path):
-    steps = ["checkpoint_every=10", "eval.every=15"]
-    plain = composed(load(steps, "f_grpo"), place(tmp_path))
-    assert (plain.trainer.save_freq, plain.trainer.keep_models) == (10, [])
-    steps += ["optim.steps=50", "keep_checkpoints=true", "keep_at=[7,50]"]
-    kept = composed(load(steps, "f_grpo"), place(tmp_path))
-    assert (kept.trainer.save_freq, kept.trainer.keep_models) == (10, [7, 15, 30, 45])
-
-
-def test_a_limit_of_the_experiment_reaches_the_aggregation(tmp_path):
-    # verl's own max_response_length is the longer limit of training and evaluation
-    x = load(["method=dr_grpo", "sampling.max_tokens=20", "eval.max_tokens=50"], "f_grpo")
-    verls = composed(x, place(tmp_path))
-    assert verls.actor_rollout_ref.actor.loss_scale_factor == 20
-    assert verls.data.max_response_length == 50
 
 
 def test_learning_rates_are_equalised_as_in_the_local_loop(tmp_path):
@@ -311,12 +282,6 @@ def test_the_layout_of_a_gpus_memory_reaches_verl(tmp_path, monkeypatch, gpus, g
     assert rollout.log_prob_max_token_len_per_gpu == tokens
 
 
-def test_micro_batches_divide_a_gpus_share(tmp_path):
-    x = load(["optim.micro_batch=50"], "f_grpo")  # 16 prompts x 8 = 128 responses a mini-batch
-    verls = composed(x, place(tmp_path, nodes=1, gpus=1))
-    assert verls.actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu == 32
-
-
 # ---- prompts
 
 
@@ -357,32 +322,4 @@ def test_a_long_prompt_gets_a_shorter_response_and_a_full_context_is_refused(tmp
     assert config.settings(x, place(tmp_path), count, 4096, LAUNCH)[MODEL_LEN] == count + 9
 
 
-def test_the_store_takes_every_sample_of_an_evaluation(tmp_path):
-    """F-GRPO's six sets at n = 256 are 396,032 samples; verl's own cap of 100,000 ends the run."""
-    ours = composed(load(TINY, "f_grpo"), place(tmp_path)).transfer_queue.backend.SimpleStorage
-    samples = [str(i) for i in range(1547 * 256)]
-    values = {"n": list(range(len(samples)))}
-    StorageUnitData(ours.total_storage_size).put_data(values, samples)
-    theirs = config.defaults().transfer_queue.backend.SimpleStorage
-    with pytest.raises(ValueError, match="capacity"):
-        StorageUnitData(theirs.total_storage_size).put_data(values, samples)
-
-
 # ---- before anything starts
-
-
-def test_without_verl_the_remedy_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(config.importlib.util, "find_spec", lambda name: None)
-    x = load([*TINY, "backend=verl", f"results_dir={tmp_path}"], "f_grpo")
-    with refuses("backend", "verl"):
-        run_experiment(x)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_without_a_gpu_the_key_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
-    monkeypatch.delenv(STAND_IN)
-    for device in ("auto", "cpu"):
-        words = [*TINY, "backend=verl", f"device={device}", f"results_dir={tmp_path}"]
-        with refuses("device", device):
-            run_experiment(load(words, "f_grpo"))

@@ -165,15 +165,6 @@ def test_the_state_survives_save_and_load(name, made, monkeypatch, tmp_path):
     assert handed != uninterrupted[2:]
 
 
-def test_methods_without_a_controller_keep_nothing(made, monkeypatch):
-    one, _ = made("f_grpo", "covariances=false")
-    monkeypatch.setattr(trainer.tq, "kv_batch_get", None)
-    one.global_steps = 1
-    metrics = {}
-    one._compute_advantage(Batch, metrics)
-    assert (one.state, metrics) == ({}, {})
-
-
 def test_covariances_are_of_the_whole_step_and_of_advantages_without_token_weights(
     made, monkeypatch
 ):

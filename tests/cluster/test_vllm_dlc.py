@@ -1,7 +1,6 @@
 """DLC in a real vLLM, on CPU: the joint model samples from the exact calibrated distribution, the
 memory's weights can be renewed, and every process of an engine knows the model."""
 
-import json
 from importlib.util import find_spec
 
 import pytest
@@ -9,10 +8,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from scipy.stats import chisquare
 from tiny import network
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig
 
 from common.config.schema import Sampler
-from common.errors import UserError
 from common.models import pretrain, store
 from common.rollout import vllm, vllm_dlc
 from common.rollout.dlc import MemoryNetwork, memory_network
@@ -179,32 +177,3 @@ def test_verl_can_build_it_from_the_policy_and_send_the_weights_later(parts, tmp
     alone = triples(drawn(llm, tokenizer, PROMPTS, 2, 4), 2)
     assert errors(made, alone, mu=0.0) < 1e-4
     assert errors(made, alone) > 0.1
-
-
-def test_transformers_finds_the_policy_in_a_joint_checkpoint(parts, tmp_path):
-    policy, tokenizer, memory = parts
-    vllm_dlc.save(policy, memory, tokenizer, tmp_path)
-    loaded = AutoModelForCausalLM.from_pretrained(tmp_path)
-    ids = torch.tensor([[3, 4, 5]])
-    with torch.no_grad():
-        assert torch.equal(loaded(ids).logits, policy(ids).logits)
-
-
-def test_a_policy_of_several_files_keeps_its_memory(parts, tmp_path, monkeypatch):
-    policy, tokenizer, memory = parts
-    save = type(policy).save_pretrained
-    monkeypatch.setattr(
-        type(policy), "save_pretrained", lambda self, path: save(self, path, max_shard_size="100KB")
-    )
-    vllm_dlc.save(policy, memory, tokenizer, tmp_path)
-    listed = json.loads((tmp_path / "model.safetensors.index.json").read_text())["weight_map"]
-    files = set(listed.values())
-    assert len(files) > 2
-    assert files == {file.name for file in tmp_path.glob("*.safetensors")}
-    assert {name for name in listed if name.startswith("memory.")} == set(vllm_dlc.tensors(memory))
-
-
-def test_a_missing_plugin_is_refused(monkeypatch):
-    monkeypatch.setattr(vllm_dlc, "entry_points", lambda group: [])
-    with pytest.raises(UserError, match="make setup-cluster"):
-        vllm_dlc.require_plugin()

@@ -1,19 +1,15 @@
 """Evaluation by a real vLLM, on CPU: its samples, their log-probabilities, and the store."""
 
 import multiprocessing
-import os
-import signal
 from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 from tiny import network
 
-from common import watch
 from common.config import compose as compose_module
 from common.config.compose import compose
 from common.config.strict import strict
@@ -155,22 +151,6 @@ def test_disagreement_with_the_trainer_is_refused(engines, checkpoint):
         check(engines(0.7), other, 0.7)
 
 
-@needs_vllm
-def test_a_response_has_what_its_prompt_leaves_of_the_context(engines, checkpoint):
-    """One by one; the model reads 128 tokens."""
-    tokenizer, long = checkpoint[2], " ".join([PROMPTS[0].text] * 19)
-    asked = [Prompt("long", long, "1"), PROMPTS[0]]
-    left = [128 - len(ids) for ids in vllm.prompt_ids(tokenizer, [one.text for one in asked])]
-    assert 0 < left[0] < 20 < left[1] == 122
-    drawn = vllm.draw(engines(0.7), tokenizer, asked, 8, replace_tokens(10_000), (0,))
-    tokens = [[row[1] for row in rows] for rows in (drawn[:8], drawn[8:])]
-    assert max(tokens[0]) == left[0]
-    assert left[0] < max(tokens[1]) <= left[1]
-    full = Prompt("full", " ".join([long] * 2), "1")
-    with pytest.raises(UserError, match=r"prompt full: has \d+ tokens, and .* context is 128"):
-        vllm.draw(engines(0.7), tokenizer, [full], 1, replace_tokens(1), (0,))
-
-
 @pytest.fixture
 def evaluation(checkpoint, tmp_path, monkeypatch):
     monkeypatch.setenv("VLLM_CACHE_ROOT", str(checkpoint[0].parent / "cache"))
@@ -216,43 +196,3 @@ def test_an_engine_that_dies_ends_the_evaluation_and_what_stops_it_ends_the_engi
 
 def interrupted():
     raise KeyboardInterrupt
-
-
-@needs_vllm
-def test_a_real_engine_that_is_stopped_while_it_draws_ends_the_evaluation(evaluation, monkeypatch):
-    """As it begins with the second of three chunks; what is whole stays."""
-    monkeypatch.setattr(watch, "GRACE_S", 5.0)
-    x, struck = replace(evaluation, seed=2, n=4096, batch=4096), False
-
-    def strike():
-        nonlocal struck
-        if list((x.path / "samples").glob("*.gz")) and not struck:
-            struck = True
-            for child in multiprocessing.active_children():
-                os.kill(child.pid, signal.SIGSTOP)
-
-    with pytest.raises(UserError, match=r"is stopped \(SIGSTOP\), .* resumes"):
-        evaluate(x, strike)
-    assert 1 <= len(list((x.path / "samples").glob("*.gz"))) < 3  # one may have been underway
-    assert multiprocessing.active_children() == []
-
-
-@needs_vllm
-def test_each_step_of_an_engine_is_told(engines, checkpoint, monkeypatch):
-    told, llm = [], engines(0.7)
-    monkeypatch.setattr(llm.llm_engine, "step", llm.llm_engine.step)  # put back afterwards
-    vllm.before_steps(llm, lambda: told.append(None))
-    vllm.draw(llm, checkpoint[2], PROMPTS[:1], 2, replace_tokens(10), (0,))
-    assert 2 <= len(told) <= 20
-
-
-@needs_vllm
-def test_vllm_of_another_device_is_refused(checkpoint):
-    with pytest.raises(UserError, match="device=cuda: the vLLM that is installed here is made for"):
-        vllm.engine(str(checkpoint[0]), temperature=1.0, device="cuda", threads=1)
-
-
-def test_missing_vllm_says_how_to_get_it(monkeypatch):
-    monkeypatch.setattr(vllm, "find_spec", lambda name: None)
-    with pytest.raises(UserError, match=r"make setup-cluster.*engine=local"):
-        vllm.engine(str(Path("model")), temperature=1.0, device="cpu", threads=1)
