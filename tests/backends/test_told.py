@@ -17,7 +17,6 @@ from common.errors import UserError
 from common.evaluation.config import Evaluate
 from common.evaluation.run import evaluate
 from common.models import load as load_module
-from common.results.summary import summary
 from common.rollout import samplers
 
 
@@ -55,9 +54,8 @@ def test_a_run_whose_earlier_evaluation_is_gone_does_not_finish(tiny):
 def test_a_run_without_a_gradient_says_so_once(tiny, monkeypatch, capsys):
     monkeypatch.setattr(local, "rewards", lambda verdicts, G, *_: torch.full((4, G), 0.5))
     x = tiny("eval.rare_nll_samples=0")
-    run = train(x)
+    train(x)
     assert capsys.readouterr().err.count("warning: grad_norm=0") == 1
-    assert "no gradient in 6 of 6 steps, mean reward 0.5" in summary(run, "next")
 
 
 def test_a_kill_in_the_last_evaluation_costs_neither_training_nor_samples(tiny, monkeypatch):
