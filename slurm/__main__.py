@@ -40,7 +40,6 @@ def main(words: list[str]) -> None:
     if verb == "status":
         print(status.show(Path(asked.root), paper))
     else:
-        status.submitted(Path(asked.root), paper)  # fails without jobs: a wrong argument
         cancelled = status.cancel(Path(asked.root), paper)
         print(f"{len(cancelled)} jobs cancelled; finished runs and checkpoints are kept")
 

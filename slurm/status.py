@@ -1,13 +1,12 @@
 """The status of everything that was submitted: one cell per job, and no job is left out."""
 
-import csv
-import io
-import json
 import time
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import pandas as pd
 import psutil
 
 from common.errors import UserError
@@ -86,21 +85,11 @@ def record_comparison(root: Path, paper: str) -> list[Cell]:
         every = cells(root, paper, asked=False)
     lost = [c for c in every if c.kind != "compare" and c.state != "done"]
     place = records.folder(root, paper)
-    text = io.StringIO()
-    lines = csv.writer(text, lineterminator="\n")
-    lines.writerow(["key", "kind", "state", "detail"])
-    lines.writerows([c.key, c.kind, c.state, c.detail] for c in lost)
-    write(place / MISSING, text.getvalue())
+    rows = [(c.key, c.kind, c.state, c.detail) for c in lost]
+    table = pd.DataFrame(rows, columns=["key", "kind", "state", "detail"])
+    write(place / MISSING, table.to_csv(index=False, lineterminator="\n"))
     write(place / "compared", "\n".join(_finished(root, paper)) + "\n")
     return lost
-
-
-def missing(lost: list[Cell]) -> str:
-    """Return the jobs without a result, one line per job, for the end of the comparison's log."""
-    if not lost:
-        return "every job of every submission has its result"
-    lines = [f"{len(lost)} job(s) without a result, also in cluster/{MISSING}:"]
-    return "\n".join([*lines, *(f"  {c.kind:8} {c.key}  {c.state} {c.detail}" for c in lost)])
 
 
 def cancel(root: Path, paper: str) -> list[Cell]:
@@ -126,24 +115,16 @@ def _tree(pid: int) -> list[psutil.Process]:
         return []
 
 
-def submitted(root: Path, paper: str) -> list[Cell]:
-    """Return `cells`. Raises UserError if there are none."""
-    if found := cells(root, paper):
-        return found
-    raise UserError(f"{records.folder(root, paper)}: nothing was submitted from here")
-
-
 def show(root: Path, paper: str) -> str:
     """Return the status as text: counts, one line per job, and failures with the end of their
     logs."""
-    found = submitted(root, paper)
-    counts: dict[str, int] = {}
-    for cell in found:
-        counts[cell.state] = counts.get(cell.state, 0) + 1
+    found = cells(root, paper)
+    if not found:
+        raise UserError(f"{records.folder(root, paper)}: nothing was submitted from here")
+    counts = Counter(cell.state for cell in found)
     lines = [f"{paper}: {len(found)} jobs; " + ", ".join(f"{n} {s}" for s, n in counts.items())]
     lines += [_line(cell) for cell in found]
-    if any(c.actual_gpu_hours is not None and c.predicted_gpu_hours for c in found):
-        both = [c for c in found if c.state == "done" and c.predicted_gpu_hours]
+    if both := [c for c in found if c.state == "done" and c.predicted_gpu_hours]:
         said = total(c.predicted_gpu_hours for c in both)
         was = sum(c.actual_gpu_hours or 0 for c in both)
         lines.append(f"GPU-hours of the {len(both)} done: predicted {said}, actual {was:.3g}")
@@ -165,9 +146,7 @@ def _cell(root: Path, paper: str, row: dict, known: queue.State | None) -> Cell:
     else:
         done = is_done(root, paper, job)
         done = done and (row["kind"] != "train" or finished(run, row["steps"] or 0))
-    taken = run / "checkpoint.json"  # written by an evaluation
-    note = json.loads(taken.read_text())["note"] if done and taken.exists() else ""
-    state, detail = _state(row, known, tries, done, note)
+    state, detail = _state(row, known, tries, done)
     rows = curve(run) if row["kind"] == "train" else []
     step, predicted = progress(run, row["kind"]), row["predicted"]
     return Cell(
@@ -189,11 +168,8 @@ def _cell(root: Path, paper: str, row: dict, known: queue.State | None) -> Cell:
     )
 
 
-def _state(
-    row: dict, known: queue.State | None, tries: list[dict], done: bool, note: str
-) -> tuple[str, str]:
-    """Return (state, detail). The detail is why a job waits, how it ended, or the `note` of a job
-    that is done."""
+def _state(row: dict, known: queue.State | None, tries: list[dict], done: bool) -> tuple[str, str]:
+    """Return (state, detail). The detail is why a job waits, or how it ended."""
     ended = tries[-1].get("how", "") if tries else ""
     if row["job_id"].startswith("pid-"):
         known = _local_state(row["job_id"], tries)
@@ -202,7 +178,7 @@ def _state(
             return "waiting", _plain(f"{known.reason}; put back after {ended}")
         return ("running" if known.name in queue.RUNNING else "waiting"), known.reason
     if done:
-        return "done", note
+        return "done", ""
     if known is None:
         return "unknown", "no SLURM on this machine to ask"
     if known.name == "GONE":
@@ -284,8 +260,7 @@ def _plain(text: str) -> str:
 def _line(cell: Cell) -> str:
     parts = [f"{cell.state:9} {cell.kind:8} {cell.key}"]
     if cell.steps:
-        what = "chunk" if cell.kind in plan.SAMPLED else "step"
-        what = "model" if cell.kind == "measure" else what
+        what = {"train": "step", "command": "step", "measure": "model"}.get(cell.kind, "chunk")
         parts.append(f"{what} {cell.step}/{cell.steps}")
     if cell.reward is not None:
         parts.append(f"reward {cell.reward:.3f}")

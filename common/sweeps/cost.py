@@ -193,7 +193,14 @@ def _training(
         limit=x.sampling.max_tokens,
         batches=draws,
     )
-    curve, engine = list(_curve(x, a, end)), _engine(x, models, profile, gpus, responses, a)
+    width = 1
+    if backend(x.backend).needs_gpu:
+        width = fits.laid_out(x, models, longest_prompt(x, a), profile, a).parallel
+    count = max(1, gpus // width)
+    batch = max(1, min(a.decode_batch, responses / count))
+    vllm = backend(x.backend).engine == "vllm"
+    served = a.vllm if vllm and profile.accelerator != "cpu" else None
+    engine, curve = Engine(unit, width, count, batch, layout.SHARE, served), [*_curve(x, a, end)]
     passes = 6 + 2 + 2 * (x.method.kl_coef > 0)  # update; old and reference log-probabilities
     # DLC's memory network is updated too
     work = passes * models[0].parameters + 6 * sum(one.parameters for one in models[1:])
@@ -202,31 +209,12 @@ def _training(
     seconds += trained * work / (gpus * unit.tflops * 1e12 * unit.compute_efficiency[1 - end])
     seconds += x.optim.steps * (a.step_overhead_s[end] if profile.accelerator != "cpu" else 0)
     # vLLM's joint model computes both networks even where mu = 0 samples from the policy alone
-    evaluates = models if backend(x.backend).engine == "vllm" else models[:1]
+    evaluates = models if vllm else models[:1]
     return Training(
         steps_s=seconds,
         curve_s=sum(engine.sampling_s(part, evaluates, end) for part in curve),
         evaluated=sum(part.responses * part.mean for part in curve),
     )
-
-
-def _engine(
-    x: Experiment,
-    models: list[Size],
-    profile: Profile,
-    gpus: int,
-    responses: float,
-    a: Assumptions,
-) -> Engine:
-    """Return the sampling engines of a training on `gpus` accelerators."""
-    width = 1
-    if backend(x.backend).needs_gpu:
-        width = fits.laid_out(x, models, longest_prompt(x, a), profile, a).parallel
-    count = max(1, gpus // width)
-    batch = max(1, min(a.decode_batch, responses / count))
-    uses_vllm = backend(x.backend).engine == "vllm" and profile.accelerator != "cpu"
-    vllm = a.vllm if uses_vllm else None
-    return Engine(accelerator(profile, a), width, count, batch, layout.SHARE, vllm)
 
 
 def priced(
@@ -256,16 +244,10 @@ def longest_prompt(x: Experiment, a: Assumptions) -> int:
     """Return the tokens of the longest prompt in the training set (at most `max_prompt_tokens`,
     where the set drops longer ones) and in the benchmarks of the training curve."""
     kept = x.data.train.get("max_prompt_tokens")
-    longest = a.prompts(x.data.name).longest
-    sets = [
-        a.prompts(_name(key, node), x.data.name).longest for key, node in x.data.benchmarks.items()
-    ]
-    return max(min(longest, kept) if kept else longest, *sets) if sets else longest
-
-
-def _name(key: str, node: dict) -> str:
-    """Return the name of a benchmark's set, which the tables may print under another name."""
-    return node.get("name", key)
+    trained = a.prompts(x.data.name).longest
+    names = [node.get("name", key) for key, node in x.data.benchmarks.items()]
+    sets = [a.prompts(name, x.data.name).longest for name in names]
+    return max(min(trained, kept or trained), *sets) if sets else trained
 
 
 def _curve(x: Experiment, a: Assumptions, end: int) -> Iterator[Sampled]:
@@ -273,7 +255,7 @@ def _curve(x: Experiment, a: Assumptions, end: int) -> Iterator[Sampled]:
     n samples, after the last step."""
     points = max(0, math.ceil(x.optim.steps / x.eval.every) - 1)
     for key, node in x.data.benchmarks.items():
-        name = _name(key, node)
+        name = node.get("name", key)  # which the tables may print otherwise
         asked = stated(node) or a.benchmark_problems
         mean = a.responses(x.model, name, x.eval.max_tokens)[end]
         share = 1 / len(x.data.benchmarks)  # all sets of a curve point are drawn together
@@ -309,17 +291,14 @@ def estimate_evaluation(
     )
     asked = stated(e.eval.prompts) or a.benchmark_problems
     gpus, chunks = evaluation_gpus(e, profile, a, width), math.ceil(asked / e.per_chunk)
-    _check_engine(e, size, gpus, profile, a)
     rounds = math.ceil(chunks * width / gpus)  # chunks of the busiest engine; the last is not full
     responses = min(asked, rounds * e.per_chunk) * e.n
     batch = min(a.decode_batch, e.per_chunk * e.n)
     vllm = a.vllm if e.engine == "vllm" else None
     engine = Engine(unit, width, 1, batch, a.usable_memory, vllm)
     ends = a.responses(trained.model, e.eval.name, e.max_tokens)
-    drawn = [
-        Sampled(responses, mean, responses / e.n, prompts.typical, e.max_tokens, rounds)
-        for mean in ends
-    ]
+    each = (responses / e.n, prompts.typical, e.max_tokens, rounds)
+    drawn = [Sampled(responses, mean, *each) for mean in ends]
     seconds = [engine.sampling_s(one, [size], end) for end, one in enumerate(drawn)]
     least = a.start(profile) + seconds[0] / rounds
     require(
@@ -339,8 +318,7 @@ def _width(e: Evaluate, size: Size, unit: Accelerator, profile: Profile, a: Assu
     training would take. Raises UserError for more than a node has."""
     if e.engine != "vllm":
         return 1
-    node = max(1, profile.gpus_per_node)
-    share = a.usable_memory * unit.memory_gb
+    node, share = max(1, profile.gpus_per_node), a.usable_memory * unit.memory_gb
     width = e.tensor_parallel or layout.fewest(size.parameters, node, share)
     remedy = f"a node of profile {profile.name} has {node} GPU(s); lower it"
     require(width <= node, "tensor_parallel", width, remedy)
@@ -355,22 +333,6 @@ def evaluation_gpus(e: Evaluate, profile: Profile, a: Assumptions, width: int = 
     several = e.engine == "vllm" and profile.executor == "slurm"
     most = profile.gpus_per_node // width if several else 1
     return width * max(1, min(most, chunks // CHUNKS))
-
-
-def _check_engine(e: Evaluate, size: Size, gpus: int, profile: Profile, a: Assumptions) -> None:
-    """Check that main memory holds the trainer's model in float32, with which vLLM is first
-    compared."""
-    if e.engine != "vllm":
-        return
-    held, share = 4 * size.parameters / 1e9, gpus / max(1, profile.gpus_per_node)
-    require(
-        held <= a.usable_memory * share * profile.memory_gb,
-        "memory_gb",
-        profile.memory_gb,
-        f"{e.model.name} takes {held:.0f} GB of main memory to be compared with vLLM's, and "
-        f"{gpus} GPU(s) have {share * profile.memory_gb:.0f} of it on profile {profile.name}; "
-        "raise it, or tensor_parallel",
-    )
 
 
 # ---- stored samples through a model
