@@ -92,30 +92,27 @@ ONE = {"input": "1", "output": "1"}
 
 
 @pytest.mark.parametrize(
-    ("row", "said"),
+    "row",
     [
-        ({"id": "a"}, "row a: tests is empty"),
-        ({"id": "a", "tests": []}, "row a: tests is empty"),
-        ({"id": "a", "tests": [{"input": "1"}]}, "row a: .*output"),
-        ({"id": "a", "tests": [{"input": 1, "output": "1"}]}, "row a: "),
-        ({"id": "a", "tests": [ONE], "test_type": "functional"}, "fn_name"),
-        ({"id": "a", "tests": [ONE | {"input": "x"}], "fn_name": "f"}, "row a: "),
-        ({"id": "a", "tests": [ONE], "time_limit": -1}, "time_limit=-1"),
-        ({"id": "a", "tests": [ONE], "time_limit": "2 s"}, "row a: its tests cannot be read"),
+        {},
+        {"tests": []},
+        {"tests": [{"input": "1"}]},
+        {"tests": [{"input": 1, "output": "1"}]},
+        {"tests": [ONE], "test_type": "functional"},
+        {"tests": [ONE | {"input": "x"}], "fn_name": "f"},
+        {"tests": [ONE], "time_limit": -1},
+        {"tests": [ONE], "time_limit": "2 s"},
     ],
 )
-def test_bad_rows_are_named(row, said):
-    with pytest.raises(UserError, match=said):
-        verifier.reference(row)
+def test_bad_rows_are_named(row):
+    with pytest.raises(UserError, match="row a: "):
+        verifier.reference({"id": "a"} | row)
 
 
-@pytest.mark.parametrize("bad", ["", "6", "{}", '{"tests": []}', "[" * 100])
-def test_bad_reference(bad):
-    with refuses("reference"):
-        verifier.verify("```python\n```", bad)
-
-
-def test_bad_options():
+def test_bad_references_and_options():
+    for bad in ("", "6", "{}", '{"tests": []}', "[" * 100):
+        with refuses("reference"):
+            verifier.verify("```python\n```", bad)
     for key in ("memory_gb", "total_time"):
         with refuses(key, 0):
             verifier.verify("```python\n```", reference(), **{key: 0})

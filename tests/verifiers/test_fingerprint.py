@@ -32,6 +32,10 @@ def made_up(tmp_path, monkeypatch) -> Path:
     (folder / "child.py").write_text("print('run, not imported')\n")
     monkeypatch.syspath_prepend(tmp_path)
     yield folder
+    forget()
+
+
+def forget() -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == "made_up"]:
         del sys.modules[name]
 
@@ -52,20 +56,18 @@ def test_it_covers_the_folder_and_what_it_imports():
 @pytest.mark.parametrize("file", ["judge.py", "child.py", "__init__.py", "../words.py"])
 def test_a_change_of_any_file_changes_it(made_up, file):
     before = fingerprint(NODE)
-    assert fingerprint(NODE) == before
+    (made_up / "__pycache__").mkdir(exist_ok=True)
+    (made_up / "__pycache__" / "judge.cpython-311.pyc").write_bytes(b"anything")
+    assert fingerprint(NODE) == before  # compiled files are not read
     with (made_up / file).open("a") as source:
         source.write("# fixed\n")
     assert fingerprint(NODE)["sha256"] != before["sha256"]
 
 
-def test_neither_the_place_nor_compiled_files_change_it(made_up, tmp_path, monkeypatch):
+def test_the_place_does_not_change_it(made_up, tmp_path, monkeypatch):
     before = fingerprint(NODE)
-    (made_up / "__pycache__").mkdir(exist_ok=True)
-    (made_up / "__pycache__" / "judge.cpython-311.pyc").write_bytes(b"anything")
-    assert fingerprint(NODE) == before
     shutil.move(tmp_path / "made_up", tmp_path / "elsewhere" / "made_up")
-    for name in [name for name in sys.modules if name.partition(".")[0] == "made_up"]:
-        del sys.modules[name]
+    forget()
     monkeypatch.syspath_prepend(tmp_path / "elsewhere")
     importlib.invalidate_caches()
     assert fingerprint(NODE) == before

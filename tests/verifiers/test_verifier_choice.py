@@ -114,15 +114,12 @@ def test_the_example_is_correct_and_for_its_own_letter_only(convention):
 
 
 def test_bad_references_and_options_are_refused():
-    with pytest.raises(UserError, match=r"row q7: answer=E: .* 4 options"):
-        reference({"id": "q7", "answer": "E", "options": OPTIONS})
-    with pytest.raises(UserError, match="row q8: options="):
-        reference({"id": "q8", "answer": "A"})
-    with pytest.raises(UserError, match="row q9: options="):
-        reference({"id": "q9", "answer": "A", "choices": ["a", " "]})
-    for answer in ("", None, "AB", 2):
-        with refuses("answer"):
+    for answer in ("E", "", None, "AB", 2):
+        with refuses("row q: answer"):
             reference({"id": "q", "answer": answer, "options": OPTIONS})
+    for options in (None, ["a", " "]):
+        with refuses("row q: options"):
+            reference({"id": "q", "answer": "A", "options": options})
     for text in ("C", "{}", "[]", "null", '{"answer": "C"}'):
         with pytest.raises(UserError, match="must be JSON"):
             verify("C", text)
@@ -143,13 +140,9 @@ def test_mmlu_pro_outputs_have_the_authors_verdicts(outputs):
             assert verdict.parsed == row["extracted_2level"]
         verdict = verify(row["response"], gold, convention="mmlu_pro_last")
         assert verdict.parsed == row["extracted_3level"]
-    swapped = 0
-    for row in outputs:
-        other = next(letter for letter in "AB" if letter != row["extracted_2level"])
-        if len(row["options"]) > 1:
-            gold = reference({**row, "gold": other})
-            swapped += verify(row["response"], gold).outcome == "correct"
-    assert swapped == 0
+        if len(row["options"]) > 1:  # and of no other letter
+            other = next(letter for letter in "AB" if letter != row["extracted_2level"])
+            assert verify(row["response"], reference({**row, "gold": other})).outcome != "correct"
 
 
 TEXTS = ["answer: ", "Answer:", "answer is ", "answer is (", "B", "(D) ", "J)", "\n", " ", "C1"]

@@ -9,9 +9,6 @@ from timing import cpu_seconds
 
 from common.verifiers.code import verifier
 
-# --- the labelled cases -------------------------------------------------------------------------
-
-
 EXPECTED = {
     "pass": {"correct"},
     "fail": {"wrong"},
@@ -32,20 +29,18 @@ def test_every_shared_case_is_judged_as_labelled():
         verdict = verifier.verify(verifier.response(case), verifier.reference(row))
         if verdict.outcome not in EXPECTED[case["expect"]]:
             misjudged[case["id"]] = (case["expect"], verdict)
-        assert verdict.reward == (verdict.outcome == "correct")
-        assert (verdict.reason == "") == (verdict.outcome == "correct")
+        assert verdict.reward == (verdict.reason == "") == (verdict.outcome == "correct")
     assert not misjudged
 
 
 @isolated
-def test_every_shared_problem_has_an_example_that_passes_and_others_fail():
+def test_every_shared_problem_has_an_example_that_passes_for_it_alone():
     problems = [row for row in rows("code_samples") if row["tests"]]
     references = [verifier.reference(row | {"tests": row["tests"][:3]}) for row in problems]
     assert len(references) > 8
-    for number, ref in enumerate(references):
+    for ref, other in zip(references[1:], references, strict=False):
         assert verifier.verify(verifier.example(ref), ref).outcome == "correct"
-        other = next(r for r in references if json.loads(r)["tests"] != json.loads(ref)["tests"])
-        if number:
+        if json.loads(other)["tests"] != json.loads(ref)["tests"]:
             assert verifier.verify(verifier.example(ref), other).outcome == "wrong"
 
 
@@ -81,6 +76,7 @@ def test_every_shared_problem_has_an_example_that_passes_and_others_fail():
         "input()\nout.append(str(sum(map(int, input().split()))))",
         "import dataclasses\n@dataclasses.dataclass\nclass A:\n    x: 'int' = 0\n" + SUM,
         SUM + "import sys; sys.stderr.write('debug')",
+        "import numpy as np\ninput()\nprint(np.sum([*map(int, input().split())]))",
         SUM + "import threading, time\n"
         "threading.Thread(target=time.sleep, args=(60,), daemon=True).start()",
     ],
@@ -148,18 +144,9 @@ def test_a_name_of_the_imports_is_no_solution():
 
 
 @isolated
-def test_numpy_is_there_where_it_is_here():
-    pytest.importorskip("numpy")
-    program = "import numpy as np\n" + SUM.replace("sum(map(int", "np.sum(np.fromiter(map(int")
-    program = program.replace("split())))", "split()), dtype=int)))")
-    assert judge(program, time_limit=6.0).outcome == "correct"
-
-
-@isolated
 def test_time_in_all_is_bounded():
-    tests = [("", "1")] * 10
-    ref = reference(tests, time_limit=1.0)
     program = "```python\nimport time\ntime.sleep(0.4)\nprint(1)\n```"
+    ref = reference([("", "1")] * 10, time_limit=1.0)
     verdict = verifier.verify(program, ref, total_time=0.6)
     assert verdict.outcome == "timeout"
     assert verdict.reason.startswith("test 2 of 10")
@@ -196,15 +183,6 @@ def test_extract(response, program):
     assert seconds < 1
 
 
-def test_a_thought_that_the_prompt_opened_must_be_closed():
-    """Code World Model's prompt ends in <think>: a program within the thought is a draft."""
-    draft = "so perhaps\n```python\nprint(1)\n```\n"
-    assert verifier.extract(draft) == "print(1)\n"
-    assert verifier.extract(draft, opened=True) is None
-    closed = f"{draft}</think>\n```python\nprint(2)\n```\n"
-    assert verifier.extract(closed, opened=True) == "print(2)\n"
-
-
 @pytest.mark.parametrize(
     ("response", "strict", "opened"),
     [
@@ -217,18 +195,25 @@ def test_a_thought_that_the_prompt_opened_must_be_closed():
         ("print(1)", False, False),
         ("<think>so</think>\n```python\nprint(1)", False, False),
         ("<think>so\n```python\nprint(1)\n```", False, False),
+        ("so\n```python\ndraft\n```\n</think>\n```python\nprint(1)\n```", False, True),
     ],
 )
 def test_a_strict_format_wants_a_closed_thought_and_a_fence(response, strict, opened):
-    """FADE's reward: format and answer, both or nothing."""
-    assert (verifier.extract(response, strict=True) is not None) == strict
-    assert (verifier.extract(response, opened=True, strict=True) is not None) == opened
+    """FADE's reward: format and answer, both or nothing. A program within the thought is a draft,
+    also where the prompt ends in <think>, as Code World Model's does."""
+    found = (
+        verifier.extract(response, opened=False, strict=True),
+        verifier.extract(response, opened=True, strict=True),
+    )
+    assert found == tuple("print(1)\n" if one else None for one in (strict, opened))
+    if "</think>" not in response:
+        assert verifier.extract(response, opened=True) is None
     assert verifier.verify("print(1)", reference(), strict=True).outcome == "unparsed"
 
 
 def test_no_program_is_unparsed():
-    assert verifier.verify("I cannot.", reference()).outcome == "unparsed"
-    assert verifier.verify("\ud800\0", reference()).outcome == "unparsed"
+    for text in ("I cannot.", "\ud800\0"):
+        assert verifier.verify(text, reference()).outcome == "unparsed"
 
 
 def test_response_survives_its_own_fence():

@@ -54,37 +54,22 @@ def test_answers_that_count_as_the_same_are_parsed_the_same():
         assert len(parsed) == 1, (task, parsed)
 
 
+RUN = "__import__('pathlib').Path('run').touch()"
+PROGRAMS = [f"```python\n{RUN}\n```", f"```python\n[[{RUN}]]\n```", f"[[{RUN} = 1]]"]
+PROGRAMS += [f"(({RUN}, 1), (2, 3))", f"\\boxed{{{RUN}}}", f"The answer is {RUN}"]
+
+
 @pytest.mark.parametrize("task", PUZZLES)
-def test_hostile_text_is_judged_at_once(task):
-    for text in HOSTILE:
+def test_hostile_text_is_judged_at_once_and_programs_are_not_run(task, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for text in [*HOSTILE, *PROGRAMS]:
         seconds, verdict = cpu_seconds(synlogic.verify, text, reference(task))
         assert seconds < 1, text[:40]
         assert verdict.outcome in ("wrong", "unparsed"), text[:40]
         assert len(verdict.parsed or "") <= 200
         assert len(verdict.reason) <= 300
         json.dumps([verdict.parsed, verdict.reason], ensure_ascii=False).encode()
-
-
-@pytest.mark.parametrize("task", PUZZLES)
-def test_programs_are_not_run(task, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    attack = "__import__('pathlib').Path('run').touch()"
-    for text in (
-        f"```python\n{attack}\n```",
-        f"```python\n[[{attack}]]\n```",
-        f"[[{attack} = 1]]",
-        f"(({attack}, 1), (2, 3))",
-        f"\\boxed{{{attack}}}",
-        f"The answer is {attack}",
-    ):
-        assert synlogic.verify(text, reference(task)).outcome in ("wrong", "unparsed")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_long_answers_differ_beyond_the_cap():
-    one, two = (f"\\boxed{{{'x' * 300}{end}}}" for end in "ab")
-    node = reference("space_reasoning")
-    assert synlogic.verify(one, node).parsed != synlogic.verify(two, node).parsed
 
 
 def test_steps_without_an_error():
