@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from common.claims.select import Found
-from common.claims.single import RunNoise, run_noise, single_interval
+from common.claims.single import run_noise, single_interval
 from common.metrics.bases import base_seed, base_share, mean_over_bases
 from common.metrics.bootstrap import clustered_bounds
 from common.metrics.paired import Interval, seed_means, subsampling_test, two_way_interval
@@ -41,9 +41,9 @@ class Gap:
     cluster: bool = False
 
     @cached_property
-    def noise(self) -> RunNoise | None:
-        """Return the noise of one further run of it on a cluster; None elsewhere."""
-        return run_noise(self.terms) if self.cluster else None
+    def noise(self) -> float | None:
+        """Return the variance of one further run of it on a cluster; None elsewhere."""
+        return sum(run_noise(self.terms)) if self.cluster else None
 
     @property
     def seeds(self) -> int:

@@ -10,9 +10,7 @@
       headline: Focal weighting raises GRPO's pass@k at large k
 
 `headline` is a short form of the claim. The three to six claims that have one are shown on a first
-screen (common/report/verdicts.py). The first entry of the list describes the paper: {paper: NAME,
-arxiv: NUMBER, brief: its idea in a few words, says: its claim in a sentence}. An entry {section:
-HEADING} stands above the claims of a section.
+screen (common/report/verdicts.py). common/claims/file.py reads the list.
 
 A selector (SEL) is a map of column to value (table, model, method, benchmark, metric, k, unit,
 seed, step, run_id). A list of values means the plain average over them, and null matches an empty

@@ -6,7 +6,6 @@ matches an empty cell. Without `step`, the last step counts, or the mean of the 
 of a run. `seed` chooses seeds and is not averaged over.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
@@ -255,7 +254,7 @@ def _with_problems(place: str, selected: Found, rows: pd.DataFrame, counts: Coun
     x = avg_at_k(c, n)
     for k in np.unique(ks[ks > 0]):
         of = ks == k
-        x[of] = pass_at_k(c[of], n[of], [int(k)], _Problems(counts, at[of]))[:, 0]
+        x[of] = pass_at_k(c[of], n[of], [int(k)])[:, 0]
     x *= np.where(rows["unit"] == "percent", 100, 1)[row]
     which, problem = np.unique(counts.problem[at], return_inverse=True)
     problems = counts.named(which)
@@ -286,20 +285,6 @@ def _with_problems(place: str, selected: Found, rows: pd.DataFrame, counts: Coun
         return selected
     right = right.astype(int) // times
     return replace(selected, counts=right, n=int(n[0]), k=int(rows["k"].iloc[0]))
-
-
-class _Problems(Sequence):
-    """The problem names of some rows, for messages. They are looked up when needed, because a list
-    of them takes longer to make than pass@k."""
-
-    def __init__(self, counts: Counts, rows: np.ndarray):
-        self.counts, self.rows = counts, rows
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, i):
-        return self.counts.names[self.counts.problem[self.rows[i]]][1]
 
 
 def _equal(column: pd.Series, value) -> np.ndarray:

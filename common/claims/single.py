@@ -6,7 +6,6 @@ nothing.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -19,19 +18,6 @@ ONE_RUN = "inconclusive (one run)"
 KNOWN = 1e6  # degrees of freedom of a spread that is known, not estimated
 
 
-@dataclass(frozen=True)
-class RunNoise:
-    """The variance of a weighted sum if each of its terms had one further run on the same problems:
-    what the seeds and what the samples contribute."""
-
-    seeds: float
-    samples: float
-
-    @property
-    def variance(self) -> float:
-        return self.seeds + self.samples
-
-
 def seed_of(row: pd.Series | dict) -> float:
     """Return the standard deviation over seeds of a row's number; 0 for an untrained model."""
     if row["step"] == 0:
@@ -39,11 +25,12 @@ def seed_of(row: pd.Series | dict) -> float:
     return seed_sd(row["metric"], row["value"], row.get("k", np.nan))
 
 
-def run_noise(terms: Sequence[tuple[float, Found]]) -> RunNoise:
-    """Return the noise of a weighted sum of found values. The benchmarks of a run share the effect
-    of its seed; models, methods, metrics and steps do not. Where the effect is a share of the
-    number, it is a share of the metric's largest number here, because a drop near 0 is a difference
-    of numbers that are not near 0."""
+def run_noise(terms: Sequence[tuple[float, Found]]) -> tuple[float, float]:
+    """Return the variance of a weighted sum of found values if each had one further run on the same
+    problems: what the seeds and what the samples contribute. The benchmarks of a run share the
+    effect of its seed; models, methods, metrics and steps do not. Where the effect is a share of
+    the number, it is a share of the metric's largest number here, because a drop near 0 is a
+    difference of numbers that are not near 0."""
     samples, seeds = 0.0, {}
     every = pd.concat([x.rows for _, x in terms if x.seeds is not None])
     largest = every["value"].abs().groupby(every["metric"].astype(str)).max()
@@ -58,7 +45,7 @@ def run_noise(terms: Sequence[tuple[float, Found]]) -> RunNoise:
             seeds[run] = seeds.get(run, 0.0) + share * seed_of(
                 row | {"value": largest[str(row["metric"])]}
             )
-    return RunNoise(sum(total**2 for total in seeds.values()), float(samples))
+    return sum(total**2 for total in seeds.values()), float(samples)
 
 
 def single_interval(
@@ -81,7 +68,7 @@ def single_interval(
             if x.seeds is not None
         ]
         variance, df = float(np.square(errors).sum()), KNOWN
-    total = variance + run_noise(terms).seeds / seeds
+    total = variance + run_noise(terms)[0] / seeds
     if total < 1e-24:  # rounding alone
         return Interval(value, 0.0, 1.0)
     df = min(total**2 * df / variance**2, KNOWN) if variance > 0 else KNOWN

@@ -21,7 +21,7 @@ def side(gap: Gap, form: str, body: dict) -> str:
     if gap.noise is None:
         return _inside(gap.interval, *_bounds(body))
     if form == "range":
-        slack = Z * gap.noise.variance**0.5  # noise of the printed number
+        slack = Z * gap.noise**0.5  # noise of the printed number
         low, high = body.get("low", -np.inf) - slack, body.get("high", np.inf) + slack
         return _inside(gap.interval, low, high)
     return _size(gap, body["value"])
@@ -33,7 +33,7 @@ def level(gap: Gap) -> Gap:
     if gap.noise is None:
         return gap
     if gap.single:
-        stderr = (gap.noise.variance / gap.seeds) ** 0.5
+        stderr = (gap.noise / gap.seeds) ** 0.5
         return replace(gap, interval=Interval(gap.interval.value, stderr, KNOWN), parts=())
     runs = tuple(w * x.values[:, None] for w, x in gap.terms if x.seeds is not None)
     interval = two_way_interval(*runs)
@@ -46,7 +46,7 @@ def _size(gap: Gap, printed: float) -> str:
     than two such runs are from each other (95 %). Otherwise it holds if the rerun's value differs
     from 0 (p < 0.05) and has the printed sign, and is inconclusive if not."""
     value = gap.interval.value
-    if abs(value - printed) > Z * (gap.noise.variance * (1 + 1 / gap.seeds)) ** 0.5 + 1e-9:
+    if abs(value - printed) > Z * (gap.noise * (1 + 1 / gap.seeds)) ** 0.5 + 1e-9:
         return "fails"
     there = gap.interval.p(0) < 0.05 and value * printed > 0
     return "holds" if there else "inconclusive"

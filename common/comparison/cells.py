@@ -1,9 +1,5 @@
-"""Each published cell beside the result of the cluster runs.
-
-Only runs of the paper's own model, data and method stand for a printed cell, that is, count as its
-rerun: cluster rows with the same table, model, method, benchmark and metric, and closed forms.
-Laptop runs never do.
-"""
+"""Each published cell beside the result of the cluster runs. Its rerun is a cluster row with the
+same table, model, method, benchmark and metric, or a closed form; a laptop run never is."""
 
 import re
 
@@ -16,7 +12,7 @@ from common.comparison.spec import Spec, matches
 from common.datasets.commits import listed, several
 from common.metrics.noise import SHARE, problem_variance, sampling_sd
 from common.metrics.paired import Interval
-from common.results.provenance import of_runs, sets_of, states_of, worst
+from common.results.provenance import GREY, of_runs, sets_of, states_of, worst
 
 CELL = ["table", "model", "method", "benchmark", "metric"]
 COLUMNS = [
@@ -274,27 +270,31 @@ def _rerun(spec: Spec, cell: dict, measured: list[dict], states: dict[str, str])
     if apart:
         reason += "; the paper's problems are others"
     half += rounding(cell)
-    verdict = "within noise" if abs(value - cell["value"]) <= half + 1e-9 else "differs"
-    held = min(row["n_problems"] for row in measured)
-    whole = problems_of(spec, cell["benchmark"])
-    if whole is not None and held < whole:
-        verdict, reason = "partial", f"{held:.0f} of the {whole} problems; {reason}"
-    run_ids = ";".join(dict.fromkeys(str(row["run_id"]) for row in measured))
     low, high = value - half, value + half
     if cell["unit"] == "percent" and re.match("(pass|avg)@", str(cell["metric"]), re.IGNORECASE):
         low, high = max(low, 0.0), min(high, 100.0)  # a share cannot lie outside
-    return {
-        "rerun": value,
-        "low": low,
-        "high": high,
-        "n_seeds": seeds,
-        "n_problems": first["n_problems"],
-        "difference": value - cell["value"],
-        "verdict": verdict,
-        "reason": reason,
-        "run_ids": run_ids,
-        "state": of_runs(run_ids, states),
-    }
+    found = _beside(cell, value, half) | {"low": low, "high": high, "n_seeds": seeds}
+    held, whole = min(row["n_problems"] for row in measured), problems_of(spec, cell["benchmark"])
+    if whole is not None and held < whole:
+        found["verdict"], reason = "partial", f"{held:.0f} of the {whole} problems; {reason}"
+    run_ids = ";".join(dict.fromkeys(str(row["run_id"]) for row in measured))
+    found |= {"n_problems": first["n_problems"], "reason": reason, "run_ids": run_ids}
+    return found | {"state": of_runs(run_ids, states)}
+
+
+def _exact(cell: dict, computed: list[dict]) -> dict:
+    value = computed[0]["value"]
+    found = _beside(cell, value, rounding(cell)) | {"low": value, "high": value, "run_ids": ""}
+    reason = "computed, not sampled: equal to the printed digits or not"
+    return found | {"reason": reason, "state": "computed"}
+
+
+def _beside(cell: dict, value: float, half: float) -> dict:
+    """Return the rerun's number, its difference from the printed one, and whether it is within
+    `half` of it."""
+    apart = value - cell["value"]
+    verdict = "within noise" if abs(apart) <= half + 1e-9 else "differs"
+    return {"rerun": value, "difference": apart, "verdict": verdict}
 
 
 def problems_of(spec: Spec, benchmark: str) -> int | None:
@@ -303,20 +303,6 @@ def problems_of(spec: Spec, benchmark: str) -> int | None:
     sizes = [spec.problems.get(name) for name in spec.averages.get(benchmark, [benchmark])]
     known = [size for size in sizes if size is not None]
     return sum(known) if len(known) == len(sizes) else None
-
-
-def _exact(cell: dict, computed: list[dict]) -> dict:
-    value, half = computed[0]["value"], rounding(cell)
-    return {
-        "rerun": value,
-        "low": value,
-        "high": value,
-        "difference": value - cell["value"],
-        "verdict": "within noise" if abs(value - cell["value"]) <= half + 1e-9 else "differs",
-        "reason": "computed, not sampled: equal to the printed digits or not",
-        "run_ids": "",
-        "state": "computed",
-    }
 
 
 def not_reproducible(spec: Spec, printed: pd.DataFrame) -> list[str | None]:
@@ -331,18 +317,14 @@ def not_reproducible(spec: Spec, printed: pd.DataFrame) -> list[str | None]:
 def _absent(same: list[tuple], refusal: str | None, jobs: dict[tuple, pd.DataFrame]) -> dict:
     """Return the columns of a printed cell without a rerun: its verdict and the reason. `same`:
     table, method and model of its own run, then of the other runs that stand for it."""
-    blank = {"run_ids": "", "state": ""}
     if refusal is not None:
-        return blank | {"verdict": "not reproducible", "reason": refusal}
-    for of in same:
-        if of in jobs:
-            states = (state for state in jobs[of]["state"] if state in ("missing", "changed"))
-            return blank | {
-                "verdict": "not run",
-                "reason": "without a result: " + "; ".join(jobs[of]["reason"]),
-                "state": worst(states),
-            }
-    return blank | {"verdict": "not run", "reason": "no run of it is in the results"}
+        return {"verdict": "not reproducible", "reason": refusal, "run_ids": "", "state": ""}
+    found = {"verdict": "not run", "reason": "no run of it is in the results"}
+    found |= {"run_ids": "", "state": ""}
+    for lost in (jobs[of] for of in same if of in jobs):
+        state = worst(state for state in lost["state"] if state in GREY)
+        return found | {"reason": "without a result: " + "; ".join(lost["reason"]), "state": state}
+    return found
 
 
 def rounding(cell: dict) -> float:

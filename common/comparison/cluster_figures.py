@@ -63,9 +63,9 @@ def markdown(made: list[Figure]) -> str:
         return ""
     lines = ["\n## The paper's figures from cluster rows\n"]
     for one in made:
-        picture = f"![{one.name}](figures/{one.name}.png)\n\n{one.caption}\n"
-        not_drawn = f"{one.name} is not drawn: {one.left_out}\n"
-        lines.append("\n" + (not_drawn if one.left_out else picture))
+        picture = f"![{one.name}](figures/{one.name}.png)\n\n{one.caption}"
+        said = f"{one.name} is not drawn: {one.left_out}" if one.left_out else picture
+        lines.append(f"\n{said}\n")
     return "".join(lines)
 
 

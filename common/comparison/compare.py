@@ -37,14 +37,13 @@ from common.comparison.gather import (
 from common.comparison.matched import at_matched_accuracy
 from common.comparison.published import own_names, published_checked
 from common.comparison.replication import replication
-from common.comparison.spec import Columns, SameRun, Spec, spec_of
+from common.comparison.spec import Spec, spec_of
 from common.config.files import ROOT, known_paper
 from common.config.words import options
 from common.results import provenance
 from common.results.checks import check_names
 from common.results.files import write, write_csv
 
-__all__ = ["Columns", "Comparison", "SameRun", "Spec", "assess", "compare", "compared"]
 REFERENCE = ROOT / "results" / "reference"
 KEY = ["table", "model", "method", "benchmark", "metric", "k", "unit"]
 
@@ -101,18 +100,19 @@ def compare(spec: Spec, root: Path, found: Gathering | None = None) -> None:
     for reason in result.left_out:
         print(f"left out: {reason}", file=sys.stderr)
     folder = root / spec.paper
-    write_csv(folder / "gaps.csv", result.gaps)
     lost = result.cells["reason"].str.startswith("without a result")
-    write_csv(folder / "cells.csv", result.cells[result.cells["rerun"].notna() | lost])
-    if result.gains["rerun"].notna().any():
-        write_csv(folder / "gains.csv", result.gains)
-    write_csv(folder / "claims.csv", result.verdicts)
-    if len(result.against_base):
-        write_csv(folder / "against_base.csv", result.against_base)
-    if len(result.replicated):
-        write_csv(folder / "replication.csv", result.replicated)
     rerun = result.summary["scope"] != "published"  # the printed numbers are in published/
-    write_csv(folder / "comparison.csv", result.summary[rerun])
+    tables = {
+        "claims": result.verdicts,
+        "gaps": result.gaps,
+        "cells": result.cells[result.cells["rerun"].notna() | lost],
+        "comparison": result.summary[rerun],
+    }
+    tables |= {"gains": result.gains} if result.gains["rerun"].notna().any() else {}
+    tables |= {"against_base": result.against_base} if len(result.against_base) else {}
+    tables |= {"replication": result.replicated} if len(result.replicated) else {}
+    for name, table in tables.items():
+        write_csv(folder / f"{name}.csv", table)
     made = cluster_figures.draw(spec, root, result.cells, result.cluster)
     for one in made:
         if one.left_out:

@@ -3,10 +3,9 @@
 `make docs` writes the section of every README.
 
 The section lists each printed table, and each sweep of a figure, with the configurations that fill
-it, the command, the numbers of its deviations, and whether it was run. Then it lists the
-deviations: every printed setting (published/hyperparameters.csv) that differs from ours, and in
-which rows. Choices where the paper is silent have no printed setting; they are in the README's own
-table of choices.
+it and the numbers of its deviations. Then it lists the deviations: every printed setting
+(published/hyperparameters.csv) that differs from ours, and in which rows. Choices where the paper
+is silent have no printed setting; they are in the README's own table of choices.
 """
 
 import re
@@ -14,8 +13,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
-
-import pandas as pd
 
 from common.backends.printed import Sampled, beside
 from common.comparison.published import published, reruns_of
@@ -109,20 +106,18 @@ def section(paper: str) -> str:
 
 def named(rows: list[Planned], difference: str) -> str:
     """Return, as text, the rows that have a deviation."""
-    mine = [row.run.name for row in rows if difference in row.differs]
+    mine = [row for row in rows if difference in row.differs]
     of_clusters = sum(row.scale.startswith("cluster") for row in rows)
     if len(mine) == of_clusters:
         return "All rows" if of_clusters == len(rows) else "All rows of a cluster"
-    more = f" and {len(mine) - SHOWN} more" if len(mine) > SHOWN else ""
-    return f"Rows {', '.join(f'`{name}`' for name in mine[:SHOWN])}{more}"
+    return f"Rows {_some(mine)}"
 
 
 def items(paper: str, rows: list[Planned], numbers: dict[str, int]) -> Iterator[str]:
     """Yield a markdown table with one line per printed table and per sweep of a figure."""
-    yield "| item | printed rows with a configuration | command | deviations | state |"
-    yield "| --- | --- | --- | --- | --- |"
+    yield "| item | printed rows with a configuration | deviations |"
+    yield "| --- | --- | --- |"
     spec, printed = spec_of(paper), published(ROOT / "papers" / paper / "published")
-    done = measured(paper)
     tables = {table: cells for table, cells in printed.groupby("table")}
     figures = {row.run.table for row in rows} - {*tables, *(s.of_table for s in spec.same_runs)}
     for table in sorted([*tables, *figures], key=order):
@@ -133,34 +128,24 @@ def items(paper: str, rows: list[Planned], numbers: dict[str, int]) -> Iterator[
         ]
         if table in figures:
             wanted = [{(table, row.run.name)} for row in rows if row.run.table == table]
-        filled = [filling(rows, runs) for runs in wanted if filling(rows, runs)]
+        filled = [[x for x in rows if (x.run.table, x.run.name) in runs] for runs in wanted]
         fills = list({id(one): one for some in filled for one in some}.values())
-        scales = dict.fromkeys(row.scale for row in fills)
-        command = "; ".join(f"`make reproduce-{paper} SCALE={scale}`" for scale in scales)
+        many = sum(map(bool, filled))
+        by = f", by {len(fills)} configurations" if len(fills) > many else ""
+        about = f"{many} of {len(wanted)}" + (f"{by}: {_some(fills)}" if fills else "")
         differs = sorted({numbers[one] for row in fills for one in row.differs})
-        state = "run" if table in done else "not run" if fills else "no configuration"
-        names = ", ".join(f"`{row.run.name}`" for row in fills[:SHOWN])
-        names += f" and {len(fills) - SHOWN} more" if len(fills) > SHOWN else ""
-        by = f", by {len(fills)} configurations" if len(fills) > len(filled) else ""
-        about = f"{len(filled)} of {len(wanted)}" + (f"{by}: {names}" if names else "")
-        cited = ", ".join(map(str, differs)) or ("none" if fills else "")
-        yield f"| {table} | {about} | {command} | {cited} | {state} |"
+        yield f"| {table} | {about} | {', '.join(map(str, differs)) or 'none' * bool(fills)} |"
+
+
+def _some(rows: list[Planned]) -> str:
+    """Return the names of the first SHOWN rows, and how many more there are."""
+    more = f" and {len(rows) - SHOWN} more" if len(rows) > SHOWN else ""
+    return ", ".join(f"`{row.run.name}`" for row in rows[:SHOWN]) + more
 
 
 def order(table: str) -> tuple[list[int], str]:
     """Return the sort key of a table: by number, the second version of a table after the first."""
     return [int(number) for number in re.findall(r"\d+", table)], table
-
-
-def filling(rows: list[Planned], runs: set[tuple[str, str]]) -> list[Planned]:
-    """Return the rows that are these runs, each given by table and name."""
-    return [row for row in rows if (row.run.table, row.run.name) in runs]
-
-
-def measured(paper: str) -> set[str]:
-    """Return the tables for which results/reference has cluster rows."""
-    path = ROOT / "results" / "reference" / paper / "cluster" / "metrics.csv.gz"
-    return set(pd.read_csv(path)["table"]) if path.exists() else set()
 
 
 def readme(paper: str) -> tuple[Path, str]:

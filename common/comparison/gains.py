@@ -127,16 +127,11 @@ def _gain(spec: Spec, one: dict, a: list[dict], b: list[dict]) -> dict:
     rerun = Interval(float(value), float(np.sqrt(variance / seeds)), df)
     further = Interval(float(value), float(np.sqrt(variance * (1 + 1 / seeds) + apart)), df)
     half = further.half() + one["rounding"]
-    runs = dict.fromkeys(str(row["run_id"]) for x in (a, b) for row in x)
-    return {
-        "rerun": value,
-        "low": value - half,
-        "high": value + half,
-        "n_seeds": seeds,
-        "mdd": rerun.detectable(),
-        "verdict": verdict(one["printed"], value - half, value + half, rerun),
-        "run_ids": ";".join(runs),
-    }
+    low, high = value - half, value + half
+    runs = ";".join(dict.fromkeys(str(row["run_id"]) for x in (a, b) for row in x))
+    found = {"rerun": value, "low": low, "high": high, "n_seeds": seeds, "run_ids": runs}
+    word = verdict(one["printed"], low, high, rerun)
+    return found | {"mdd": rerun.detectable(), "verdict": word}
 
 
 # ---- the two tests of finished models

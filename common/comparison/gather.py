@@ -11,7 +11,6 @@ import pandas as pd
 from common.claims.select import PER_PROBLEM
 from common.errors import UserError
 from common.evaluation.config import SHOWN_IN
-from common.experiment import Experiment
 from common.results import provenance
 from common.results.checks import check_rows, checked_counts
 from common.results.collect import collect, config_of, counts_of, finished_runs
@@ -53,40 +52,34 @@ class Gathering:
             write_csv(folder / "runs.csv", one.runs)
 
 
-def gather(root: Path, paper: str, planned: dict[str, Experiment] | None = None) -> Gathering:
-    """Return the results of the finished runs in <root>/<paper>/.
-
-    A run has the table, method and scope that it was started with. With `planned` (run id -> row),
-    only these runs are gathered, each with those of its row.
-    """
+def gather(root: Path, paper: str) -> Gathering:
+    """Return the results of the finished runs in <root>/<paper>/, each with the table, method and
+    scope that it was started with."""
     finished, left_out = finished_runs(root, paper)
-    asked = [run for run in finished if planned is None or run.name in planned]
-    found, problems = collect(asked)
-    left_out += problems
+    found, problems = collect(finished)
     configs = {run: config_of(run) for run in found}
-    left_out += (fewer := _superseded(configs)).values()
-    found = {run: part for run, part in found.items() if run not in fewer}
-    rows: dict[str, list] = {}
-    counts: dict[str, list] = {}
-    runs: dict[str, list] = {}
+    fewer = _superseded(configs)
+    left_out += [*problems, *fewer.values()]
+    parts: dict[str, tuple[list, list, list]] = {}
     for run, part in found.items():
-        x, scope = (planned or {}).get(run.name), configs[run].get("scope")
-        if x is not None:
-            part, scope = part.assign(table=x.table, method=x.label), x.scope
-        first = part.iloc[0]
+        if run in fewer:
+            continue
+        scope, named = configs[run].get("scope"), part.iloc[0][NAMED]
         drawn, problems = counts_of(run)
         left_out += problems
-        named = {"scope": scope, **first[NAMED]}
-        rows.setdefault(scope, []).append(part)
-        counts.setdefault(scope, []).append(drawn.assign(**first[NAMED]))
-        runs.setdefault(scope, []).append(named | provenance.trace(root, run, finished[run]))
+        rows, counts, runs = parts.setdefault(scope, ([], [], []))
+        rows.append(part)
+        counts.append(drawn.assign(**named))
+        runs.append({"scope": scope, **named} | provenance.trace(root, run, finished[run]))
     scopes = {
         scope: Gathered(
-            rows=pd.concat(rows[scope], ignore_index=True),
-            counts=_joined(counts[scope]),
-            runs=pd.DataFrame(runs[scope], columns=provenance.COLUMNS),
+            rows=pd.concat(rows, ignore_index=True),
+            counts=pd.concat(
+                [one for one in counts if len(one)] or counts, ignore_index=True
+            ).reindex(columns=COUNTS),
+            runs=pd.DataFrame(runs, columns=provenance.COLUMNS),
         )
-        for scope in rows
+        for scope, (rows, counts, runs) in parts.items()
     }
     for scope, one in scopes.items():
         left_out += _gone(root / paper, scope, one.rows)
@@ -183,9 +176,3 @@ def by_run(rows: pd.DataFrame) -> pd.DataFrame:
     """Return table, model, method, seed and last step of every run, indexed by run_id."""
     first = rows.groupby("run_id", sort=False)[["table", "model", "method", "seed"]].first()
     return first.assign(step=rows.groupby("run_id", sort=False)["step"].max())
-
-
-def _joined(frames: list[pd.DataFrame]) -> pd.DataFrame:
-    frames = [frame for frame in frames if len(frame)]
-    table = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
-    return table.reindex(columns=COUNTS)

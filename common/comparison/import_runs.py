@@ -38,10 +38,8 @@ def main(words: list[str]) -> None:
         require(given[key] != "", key, "", f"is missing; give {key}=...")
     fixed = {name: given[name] for name in EVALUATION if given[name]}
     files = sorted(glob.glob(given["files"], recursive=True))
-    root = Path(given["results_dir"])
-    for run in import_runs(
-        given["paper"], files, given["source"], fixed, scope=given["scope"], root=root
-    ):
+    where = {"scope": given["scope"], "root": Path(given["results_dir"])}
+    for run in import_runs(given["paper"], files, given["source"], fixed, **where):
         print(run)
 
 
@@ -60,27 +58,20 @@ def import_runs(
     printed, names = published(home / "published"), labels(home)
     frames = []
     for file in files:
-        counts, messages = read_file(Path(file), fixed)
+        counts, messages = check_counts(read_file(Path(file), fixed), file)
         if scope == "cluster":
             messages += check_names(counts, printed, file, names)
         require_none(messages)
         frames.append(counts)
     counts = pd.concat(frames, ignore_index=True)
     require_none(check_counts(counts, ", ".join(files))[1])
-    groups = list(counts.groupby(RUN, sort=False))
-    runs = [_run_of(paper, scope, key, source, hashes(files)) for key, _ in groups]
-    for (run_id, _), (_, part) in zip(runs, groups, strict=True):
-        _not_there(root / paper, run_id, part, source)
-    return [
-        _write(root, run_id, config, part, source)
-        for (run_id, config), (_, part) in zip(runs, groups, strict=True)
-    ]
+    about = {"paper": paper, "scope": scope, "imported": {"source": source, "files": hashes(files)}}
+    return [_write(root, about, part) for _, part in counts.groupby(RUN, sort=False)]
 
 
-def read_file(path: Path, fixed: dict[str, str]) -> tuple[pd.DataFrame, list[str]]:
-    """Return (the counts in a file, with the columns NEEDED; a message for each thing that is wrong
-    with its rows). Raises UserError for a file that cannot be read, lacks a column, has an unknown
-    one, or contradicts `fixed`."""
+def read_file(path: Path, fixed: dict[str, str]) -> pd.DataFrame:
+    """Return the counts in a file, with the columns NEEDED. Raises UserError for a file that cannot
+    be read, lacks a column or a value, has an unknown column, or contradicts `fixed`."""
     try:
         frame = pd.read_csv(path, dtype={"problem_id": str})
     except (OSError, EOFError, ValueError, zlib.error) as error:
@@ -94,54 +85,28 @@ def read_file(path: Path, fixed: dict[str, str]) -> tuple[pd.DataFrame, list[str
     require(not unknown, f"{path}: column", unknown, f"unknown; known are {', '.join(known)}")
     missing = [name for name in NEEDED if name not in frame]
     require(not missing, f"{path}: column", missing, "is missing; add it, or give it as KEY=VALUE")
-    messages = []
-    for name in NEEDED:
-        for line in frame.index[frame[name].isna()]:
-            messages.append(f"{path}:{line + 2}: {name} is missing")
-    for name in ("seed", "step"):
-        number = pd.to_numeric(frame[name], errors="coerce")
-        for line in frame.index[frame[name].notna() & ~((number >= 0) & (number % 1 == 0))]:
-            messages.append(f"{path}:{line + 2}: {name}={frame[name][line]} is not a whole number")
-        frame[name] = number
-    if messages:
-        return frame, messages
-    counts, messages = check_counts(frame, str(path))
-    return counts.astype({"seed": int, "step": int}), messages
+    empty = frame[NEEDED].isna().stack()
+    require_none([f"{path}:{line + 2}: {name} is missing" for line, name in empty[empty].index])
+    try:
+        return frame.astype({"seed": int, "step": int})
+    except ValueError as error:
+        raise UserError(f"{path}: seed, step: must be whole numbers ({error})") from error
 
 
-def _not_there(home: Path, run_id: str, counts: pd.DataFrame, source: str) -> None:
-    """Raise UserError where another finished run has one of these evaluations, because neither of
-    two runs for one cell would count."""
-    mine = pd.MultiIndex.from_frame(counts[EVALUATION].drop_duplicates().astype(str))
-    for done in sorted(home.glob("*/DONE")):
-        other = done.parent
-        if other.name == run_id or not (other / "metrics.csv").exists():
-            continue
-        theirs = pd.read_csv(other / "metrics.csv", usecols=EVALUATION, dtype=str)
-        same = mine[mine.isin(pd.MultiIndex.from_frame(theirs[EVALUATION]))]
-        if len(same):
-            which = ", ".join(f"{k}={v}" for k, v in zip(EVALUATION, same[0], strict=True))
-            remedy = f"{other} has {which} already; remove that folder, or give another seed="
-            raise UserError(f"source={source}: {remedy}")
-
-
-def _run_of(paper: str, scope: str, key: tuple, source: str, files: dict) -> tuple[str, dict]:
-    """Return (id, configuration) of the run of a table, model, method and seed."""
-    row = dict(zip(RUN, key, strict=True))
+def _write(root: Path, about: dict, counts: pd.DataFrame) -> Path:
+    """Write the run folder of one table, model, method and seed. Return the folder."""
+    row = counts[RUN].iloc[0].to_dict()
     config = {
-        "paper": paper,
-        "scope": scope,
+        "paper": about["paper"],
+        "scope": about["scope"],
         "table": row["table"],
         "model": {"name": row["model"]},
         "label": row["method"],
         "seed": int(row["seed"]),
-        "imported": {"source": source, "files": files},
+        "imported": about["imported"],
     }
     readable = re.sub(r"[^\w.+-]+", "-", f"{row['model']}-{row['method']}")[-60:].strip("-.")
-    return f"imported-{readable}-s{config['seed']}-{config_hash(config)}", config
-
-
-def _write(root: Path, run_id: str, config: dict, counts: pd.DataFrame, source: str) -> Path:
+    run_id = f"imported-{readable}-s{config['seed']}-{config_hash(config)}"
     run = Run(root, config["paper"], run_id, config)
     if run.done:
         run.close()
@@ -156,8 +121,7 @@ def _write(root: Path, run_id: str, config: dict, counts: pd.DataFrame, source: 
         write_csv(run.path / "eval" / f"step-{step:05d}-counts.csv", stored)
     last = f"step-{counts['step'].max():05d}-counts.csv"
     write(run.path / "counts.csv", (run.path / "eval" / last).read_bytes())
-    named = counts[RUN].iloc[0].to_dict()
-    rows = pd.concat(frames, ignore_index=True).assign(**named, run_id=run_id)
+    rows = pd.concat(frames, ignore_index=True).assign(**row, run_id=run_id)
     write_csv(run.path / "metrics.csv", rows.reindex(columns=COLUMNS))
-    run.finish(imported=source)
+    run.finish(imported=about["imported"]["source"])
     return run.path

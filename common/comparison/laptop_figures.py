@@ -41,16 +41,15 @@ def draw_paper(paper: str, root: Path) -> None:
         named({"_target_": f"papers.{paper}.figures.draw"}, "figures")(root)
 
 
-def draw(rows: pd.DataFrame, colors: Colors, folder: Path, final: bool = False) -> None:
+def draw(rows: pd.DataFrame, colors: Colors, folder: Path) -> None:
     """Draw the figures `training`, `matched`, `passk` and `methods` of every table, as
-    <folder>/<table>_<figure>. With `final`, `methods` shows the last step, as on a testbed without
-    claims, instead of the mean that claims read (`late`)."""
+    <folder>/<table>_<figure>."""
     for table in tables(rows, colors):
         shown = rows[(rows["table"] == table) | (rows["method"] == "base")]
         training(shown, colors, folder / f"{table}_training")
         at_matched(shown, table, colors, folder / f"{table}_matched")
         pass_at_k(shown, colors, folder / f"{table}_passk")
-        methods(last(shown) if final else late(shown), folder / f"{table}_methods")
+        methods(late(shown), folder / f"{table}_methods")
 
 
 def tables(rows: pd.DataFrame, colors: Colors) -> list[str]:
@@ -144,8 +143,8 @@ def pass_at_k(
 
 
 def methods(ends: pd.DataFrame, path: Path) -> None:
-    """Draw accuracy and diversity of every method from its `late` or `last` rows: mean and standard
-    error over seeds, the base model first, then by name."""
+    """Draw accuracy and diversity of every method from its `late` rows: mean and standard error
+    over seeds, the base model first, then by name."""
     shown = [("natural", "pass@1"), ("rare", "pass@64"), ("natural", "distinct_correct")]
     names = sorted(ends["method"].unique(), key=lambda name: (name != "base", name))[::-1]
     figure, axes = panels(len(shown), width=2.6, height=0.9 + 0.22 * len(names), sharey=True)

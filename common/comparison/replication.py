@@ -77,36 +77,28 @@ def verdict(gap: Interval | None) -> str:
 def replication(spec: Spec, root: Path, own: pd.DataFrame, reference: Path) -> pd.DataFrame:
     """Return COLUMNS for every laptop row and metric that the paper's tables show and that both
     sides have at the same last step, with as many problems and samples. own: the gathered laptop
-    rows of `root`; the committed rows are read from `reference`. The result is empty where `root`
-    holds the committed rows themselves, as a copy of that folder does."""
+    rows of `root`; the committed rows are read from `reference`, and their seed numbers say which
+    base model a run started from (docs/evidence.md). The result is empty where `root` holds the
+    committed rows themselves, as a copy of that folder does."""
     path, ours = (folder / spec.paper / LAPTOP / "metrics.csv.gz" for folder in (reference, root))
     if own.empty or not path.exists() or (ours.exists() and filecmp.cmp(path, ours, shallow=False)):
         return pd.DataFrame(columns=COLUMNS)
-    theirs = _last(spec, committed(read_csv(path)))
+    theirs = _last(spec, read_csv(path))
+    theirs = theirs.assign(base=[str(base_seed(int(seed))) for seed in theirs["seed"]])
     mine = _last(spec, own).merge(theirs[[*ROW, *DRAWN]].drop_duplicates(), on=[*ROW, *DRAWN])
     mine = mine.assign(base=_stated_bases(root, spec.paper, mine))
-    found = compared(theirs, mine)
-    return found[found["n_stored"] > 0].reset_index(drop=True)
-
-
-def compared(stored: pd.DataFrame, own: pd.DataFrame) -> pd.DataFrame:
-    """Return COLUMNS for every row and metric of `own`. Both tables are result rows with a column
-    `base`, None where the base model is not stated. What `stored` lacks has no difference and no
-    verdict."""
-    parts, rows = dict(iter(stored.groupby(ROW))), []
-    for key, mine in own.groupby(ROW):
-        both = [parts.get(key, stored[:0]), mine]
+    parts, rows = dict(iter(theirs.groupby(ROW))), []
+    for key, part in mine.groupby(ROW):
+        both = [parts[key], part]
         bases = [None if side["base"].isna().any() else list(side["base"]) for side in both]
         values = [side["value"] for side in both]
-        gap = difference(*values, *bases) if len(both[0]) else None
-        low, high = (np.nan, np.nan) if gap is None else gap.bounds()
+        gap = difference(*values, *bases)
         means = [side.mean() for side in values]
-        rows.append(
-            [*key, mine["unit"].iloc[0], *map(len, both), *means]
-            + ([means[1] - means[0]] if gap is None else [gap.value])
-            + [low, high, np.nan if gap is None else gap.p()]
-            + [verdict(gap) if len(both[0]) else ""]
-        )
+        shown = [means[1] - means[0], np.nan, np.nan, np.nan]
+        if gap is not None:
+            shown = [gap.value, *gap.bounds(), gap.p()]
+        unit = part["unit"].iloc[0]
+        rows.append([*key, unit, *map(len, both), *means, *shown, verdict(gap)])
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
@@ -114,12 +106,6 @@ def _last(spec: Spec, rows: pd.DataFrame) -> pd.DataFrame:
     shown = pd.MultiIndex.from_tuples(spec.laptop.values())
     last = rows["step"] == rows.groupby("run_id")["step"].transform("max")
     return rows[last & pd.MultiIndex.from_frame(rows[["benchmark", "metric"]]).isin(shown)]
-
-
-def committed(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return committed laptop rows with their base model in `base`: the seed number says which one
-    a run started from (docs/evidence.md)."""
-    return rows.assign(base=[str(base_seed(int(seed))) for seed in rows["seed"]])
 
 
 def _stated_bases(root: Path, paper: str, rows: pd.DataFrame) -> list[str | None]:

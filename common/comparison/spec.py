@@ -48,7 +48,6 @@ class Spec:
     # cell; "peak of average": the best step of its run by the mean over the benchmarks of
     # `averages`; a table that is left out is read at the last step
     steps: dict[str, int | Literal["last", "peak", "peak of average"]] = field(default_factory=dict)
-    stacked: tuple[str, ...] = ()  # printed tables with a row for each benchmark of a method
     exact: Callable[[Path], pd.DataFrame] = lambda root: pd.DataFrame()  # printed closed forms
     # dotted path of: root, cells and cluster runs -> the paper's figures (cluster_figures.Figure)
     figures: str = ""

@@ -97,10 +97,9 @@ def as_text(one: Grid) -> str:
     return f"{one.title}\n{table.to_string(line_width=WIDTH)}\n"
 
 
-def printed_tables(cells: pd.DataFrame, gains: pd.DataFrame, stacked: Iterable[str] = ()):
-    """Return {table: Grid} of the printed tables that have a rerun. cells: cells.COLUMNS; gains: as
-    in gains.csv, may be empty; stacked: tables with a row for each benchmark of a method
-    (`Spec.stacked`)."""
+def printed_tables(cells: pd.DataFrame, gains: pd.DataFrame) -> dict[str, Grid]:
+    """Return the printed tables that have a rerun, by name. gains: as in gains.csv, may be
+    empty."""
     key = ["table", *CELL]
     of = {tuple(row[name] for name in key): row for row in reversed(_objects(gains))}
     again = cells.groupby("table")["rerun"].transform("count") > 0
@@ -111,11 +110,8 @@ def printed_tables(cells: pd.DataFrame, gains: pd.DataFrame, stacked: Iterable[s
         for row in _objects(parts[name]):
             gain = of.get(tuple(row[name] for name in key), {}) if row["rerun"] != "" else {}
             texts = _texts(row, gain, digits[row["metric"]])
-            where = [row["method"], row["benchmark"], row["metric"]]
-            if name in stacked:
-                where = [", ".join(dict.fromkeys(where[:2])), "", where[2]]
-            column = " ".join(filter(None, where[1:])).replace("_", " ")
-            laid.append((row["model"], where[0], column, texts))
+            column = " ".join(filter(None, (row["benchmark"], row["metric"]))).replace("_", " ")
+            laid.append((row["model"], row["method"], column, texts))
         made[name] = grid(table_title(name), laid)
     return made
 
@@ -176,7 +172,7 @@ def markdown(x) -> str:
     tables and notes."""
     parts = [f"# {x.spec.title}: published and rerun\n", gains_text(x.gains), "## Claims\n"]
     parts += [claim_text.to_markdown(x.verdicts), "\n## Published cells\n", counted(x.cells)]
-    shown = printed_tables(x.cells, x.gains, x.spec.stacked)
+    shown = printed_tables(x.cells, x.gains)
     if shown:
         parts.append("\n## Printed, rerun, and the gain over the baseline\n")
         parts += ["\n" + as_markdown(one) for one in shown.values()]
@@ -214,7 +210,7 @@ def terminal(x) -> str:
     lines = ["gains over the baselines: " + _counts(x.gains["verdict"], VERDICTS)] * bool(len(run))
     unclear = run[~run["verdict"].isin(["agrees", "cannot tell"])]
     lines += [f"{verdict}{said}" for verdict, said in map(gain_line, unclear.to_dict("records"))]
-    shown = list(printed_tables(x.cells, x.gains, x.spec.stacked).values())
+    shown = list(printed_tables(x.cells, x.gains).values())
     own = replicated(x.replicated, x.spec.laptop) if len(x.replicated) else []
     for grids, said in ((shown, legend(shown)), (own, replication.LEGEND if own else "")):
         lines += [*map(as_text, grids), *[f"{said}\n"] * bool(said)]

@@ -14,6 +14,7 @@ PUBLISHED = ROOT / "papers" / "f_grpo" / "published"
 
 MODELS = ["Qwen2.5-7B", "Qwen2.5-1.5B-Math", "Llama-3.2-3B-Instruct"]
 
+OOD = ["IFEval", "SynLogic", "GPQA"]
 PAIRS = [
     [{"model": model, "method": f"F-{method}"}, {"model": model, "method": method}]
     for model in MODELS
@@ -28,6 +29,9 @@ GOOD = """
 """
 
 
+ORDER = 'order: [{method: A}, {method: B}], relation: ">"'
+
+
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
@@ -35,49 +39,24 @@ GOOD = """
         ("published", "publised", ["claim c1", "did you mean published?"]),
         ("order", "oder", ["claim c1: published", "unknown key oder", "did you mean order?"]),
         ("{method: A}", "{methd: A}", ["claim c1: published", "did you mean method?"]),
-        ("{method: A}", "{value: A}", ["unknown key value"]),
         ("{method: A}", "{method: []}", ["method=[]"]),
-        ("{method: A}, ", "", ["at least two selectors"]),
+        ("{method: A}, ", "", ["order=[{'method': 'B'}]"]),
         ('">"', '"~"', ["relation=~"]),
         (', relation: ">"', "", ["relation is missing"]),
-        ('">"', '">", value: 1', ["unknown key value"]),
-        ('">"', '">", margin: much', ["margin=much", "number"]),
-        ('">"', '">", within: 1', ["unknown key within"]),
-        ('">"', '">", range: {of: {}, low: 1}', ["['order', 'range']"]),
-        ("order: [{method: A}, {method: B}]", "margin: 1", ["no predicate", "order"]),
+        ('">"', '">", margin: much', ["margin=much"]),
+        ('">"', '">", range: {of: {}, low: 1}', ["form=['order', 'range']"]),
+        (ORDER, "range: {of: {method: A}}", ["range={'of'"]),
+        (ORDER, 'difference: {a: {}, b: {}, relation: "~", value: 1}', ["within=None"]),
+        (ORDER, 'count: {pairs: [[{}]], relation: ">", at_least: 1}', ["pairs must be"]),
+        (ORDER, 'count: {pairs: [[{}, {}]], relation: ">", at_least: 7}', ["at_least=7"]),
         (
-            'order: [{method: A}, {method: B}], relation: ">"',
-            "range: {of: {method: A}}",
-            ["range needs low or high"],
-        ),
-        (
-            'order: [{method: A}, {method: B}], relation: ">"',
-            'difference: {a: {}, b: {}, relation: "~", value: 1}',
-            ["within goes with relation ~"],
-        ),
-        (
-            'order: [{method: A}, {method: B}], relation: ">"',
-            'count: {pairs: [[{}]], relation: ">", at_least: 1}',
-            ["pairs must be a list of [selector, selector]"],
-        ),
-        (
-            'order: [{method: A}, {method: B}], relation: ">"',
-            'count: {pairs: [[{}, {}]], relation: ">", at_least: 7}',
-            ["at_least=7: must be 1..1"],
-        ),
-        (
-            'order: [{method: A}, {method: B}], relation: ">"',
+            ORDER,
             'count: {pairs: [[{}, {}]], each: {model: A}, relation: ">", at_least: 1}',
             ["each={'model': 'A'}"],
         ),
-        (
-            'order: [{method: A}, {method: B}], relation: ">"',
-            'count: {pairs: [[{}, {}]], each: {modl: [A]}, relation: ">", at_least: 1}',
-            ["did you mean model?"],
-        ),
         ("source: Table 1", "", ["claim c1: source is missing"]),
-        (GOOD, GOOD + GOOD, ["claim c1: id is there twice"]),
-        (GOOD, "claim", ["must be a list of claims"]),
+        (GOOD, GOOD + GOOD, ["claim c1: id=c1"]),
+        (GOOD, "claim", ["claims.yaml=str"]),
         (GOOD, "- [", ["cannot be read"]),
     ],
 )
@@ -111,23 +90,19 @@ def test_scopes_and_rendering(tmp_path):
         GOOD.replace("A is above", "A | is above") + "  cluster: {range: {of: {}, low: 1}}\n"
     )
     table = verdicts(load(path), {"published": rows({"A": 2.0, "B": 1.0})})
-    assert list(table.columns[:5]) == ["claim", "source", "published", "laptop", "cluster"]
     assert table.loc[0, ["published", "laptop", "cluster"]].tolist() == [
         "holds",
         "not claimed here",
         "not run",
     ]
-    assert table.loc[0, "laptop_numbers"] == ""
-    assert table.loc[0, "cluster_numbers"] == "no rows"
+    assert table.loc[0, ["laptop_numbers", "cluster_numbers"]].tolist() == ["", "no rows"]
     markdown = to_markdown(table).splitlines()
     assert markdown[0] == "| claim | source | published | cluster |"  # no claim speaks of laptop
     assert markdown[2] == "| A \\| is above B | Table 1 | holds: 2 > 1 | not run: no rows |"
     named = {"claim": table.loc[0, "id"], "scope": "cluster"}
     gaps = pd.DataFrame([named | {"benchmark": "AIME24", "metric": "pass@8"}])
-    assert to_terminal(table, gaps).splitlines() == [
-        "claims, published: 1 holds",
-        "claims, cluster: 1 not run",
-    ]  # nothing was decided by a rerun
+    nothing_decided = ["claims, published: 1 holds", "claims, cluster: 1 not run"]
+    assert to_terminal(table, gaps).splitlines() == nothing_decided
     shown = to_terminal(table.assign(cluster="fails", cluster_numbers="1 < 2"), gaps)
     assert "fails (cluster) A | is above B [Table 1]\n    AIME24 pass@8, percent: 1 < 2" in shown
 
@@ -179,12 +154,6 @@ def published():
             "mean gain 4.022 over 9 pairs",
         ),
         (
-            {"count": {"pairs": PAIRS, "relation": ">", "at_least": 7}},
-            {"table": "table1", "benchmark": "Avg_OOD", "k": 1},
-            "holds",
-            "7 hold, 2 fail",
-        ),
-        (
             {"count": {"pairs": PAIRS, "relation": ">", "at_least": 8}},
             {"table": "table1", "benchmark": "Avg_OOD", "k": 1},
             "fails",
@@ -192,13 +161,7 @@ def published():
         ),
         # the printed average agrees with the mean of the printed parts, 55.93
         (
-            {
-                "range": {
-                    "of": {"benchmark": ["IFEval", "SynLogic", "GPQA"]},
-                    "low": 55.8,
-                    "high": 56,
-                }
-            },
+            {"range": {"of": {"benchmark": OOD}, "low": 55.8, "high": 56}},
             {"table": "table1", "model": MODELS[0], "method": "GRPO", "k": 256},
             "holds",
             "55.93",

@@ -19,23 +19,17 @@ TWO_PAIRS = [[{"method": "A"}, {"method": "B"}], [{"method": "C"}, {"method": "D
     ("predicate", "values", "expected", "numbers"),
     [
         (order("A", "B"), {"A": 70.3, "B": 64.1}, "holds", "70.3 > 64.1"),
-        (order("A", "B"), {"A": 64.1, "B": 70.3}, "fails", "64.1 < 70.3"),
         (order("A", "B"), {"A": 64.1, "B": 64.1}, "inconclusive", "64.1 = 64.1"),
         (order("A", "B", "C", relation="<"), {"A": 1, "B": 2, "C": 3}, "holds", "1 < 2 < 3"),
-        (order("A", "B", "C", relation="<"), {"A": 1, "B": 3, "C": 2}, "fails", "1 < 3 > 2"),
         (order("A", "B", "C", relation="<"), {"A": 1, "B": 2, "C": 2}, "inconclusive", "1 < 2 = 2"),
-        (order("A", "B", margin=5), {"A": 70, "B": 64}, "holds", "70 > 64"),
         (order("A", "B", margin=6), {"A": 70, "B": 64}, "inconclusive", "70 > 64"),
         (order("A", "B", margin=7), {"A": 70, "B": 64}, "fails", "70 > 64"),
-        (order("A", "B", relation="<", margin=7), {"A": 64, "B": 70}, "fails", "64 < 70"),
         (order("A", "B", relation="<", margin=5), {"A": 64, "B": 70}, "holds", "64 < 70"),
         (order("A", "X"), {"A": 64.1, "B": 64.1}, "not run", "missing: no row with method=X"),
         ({"difference": {**PAIR, "relation": "~", "value": 6, "within": 0.5}}, 0, "holds", "70.3"),
         ({"difference": {**PAIR, "relation": "~", "value": 6, "within": 0.1}}, 0, "fails", "70.3"),
-        ({"difference": {**PAIR, "relation": ">", "value": 6}}, 0, "holds", "70.3 > 64.1"),
         ({"difference": {**PAIR, "relation": "<", "value": 6}}, 0, "fails", "70.3 > 64.1"),
         ({"range": {"of": {"method": "A"}, "low": 70, "high": 71}}, 0, "holds", "70.3"),
-        ({"range": {"of": {"method": "A"}, "high": 70}}, 0, "fails", "70.3"),
         ({"range": {"of": {"method": "A"}, "low": 70.3}}, 0, "holds", "70.3"),
         # gains 6.2 and -2: mean 2.1
         (
@@ -44,7 +38,6 @@ TWO_PAIRS = [[{"method": "A"}, {"method": "B"}], [{"method": "C"}, {"method": "D
             "holds",
             "1 hold, 1 fail, 0 open of 2",
         ),
-        ({"count": {"pairs": TWO_PAIRS, "relation": ">", "at_least": 2}}, 0, "fails", "1 hold"),
         (
             {"count": {"pairs": TWO_PAIRS, "relation": ">", "at_least": 2}},
             {"A": 2, "B": 1, "C": 1, "D": 1},
@@ -87,21 +80,16 @@ WIDE = [30.0, 60.0, 45.0, 70.0, 50.0]
         (order("A", "B"), {"A": HIGH, "B": LOW[:4]}, "holds"),  # on the seeds of both
         (order("A", "B"), {"A": HIGH, "B": 41.0}, "holds"),  # a printed or closed-form number
         (order("A", "B"), {"A": HIGH, "B": HIGH}, "mechanism not engaged"),
-        (order("A", "B", margin=9), {"A": HIGH, "B": LOW}, "holds"),
         (order("A", "B", margin=13), {"A": HIGH, "B": LOW}, "fails"),
         (order("A", "B", margin=10.5), {"A": HIGH, "B": LOW}, "inconclusive"),
         (order("A", "B", "C"), {"A": HIGH, "B": LOW, "C": WIDE}, "inconclusive"),
         (order("A", "B", "C"), {"A": HIGH, "B": LOW, "C": HIGH}, "fails"),
         ({"difference": {**PAIR, "relation": "~", "value": 11, "within": 2}}, {}, "holds"),
-        ({"difference": {**PAIR, "relation": "~", "value": 11, "within": 1}}, {}, "inconclusive"),
         ({"difference": {**PAIR, "relation": "~", "value": 15, "within": 1}}, {}, "fails"),
         ({"range": {"of": {"method": "A"}, "low": 51, "high": 53}}, {}, "holds"),
         ({"range": {"of": {"method": "A"}, "low": 52}}, {}, "inconclusive"),
-        ({"range": {"of": {"method": "A"}, "low": 60}}, {}, "fails"),
         ({"count": {"pairs": TWO_PAIRS, "relation": ">", "at_least": 1}}, {}, "holds"),
-        ({"count": {"pairs": TWO_PAIRS, "relation": ">", "at_least": 2}}, {}, "inconclusive"),
         ({"count": {"pairs": TWO_PAIRS, "relation": "<", "at_least": 2}}, {}, "fails"),
-        ({"mean_gain": {"pairs": TWO_PAIRS, "relation": ">", "value": -30}}, {}, "holds"),
         ({"mean_gain": {"pairs": TWO_PAIRS, "relation": ">", "value": 5}}, {}, "inconclusive"),
         (
             {"mean_gain": {"pairs": TWO_PAIRS, "relation": "~", "value": 80, "within": 1}},

@@ -3,10 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
-from claim_rows import order, verdict, verdicts
+from claim_rows import order, verdict
 from refuses import refuses
 
-from common.claims.select import indexed, select, tidy
+from common.claims.gaps import combine, row
+from common.claims.select import Found, indexed, select, tidy
+from common.metrics.paired import subsampling_test
 from common.metrics.passk import pass_at_k
 
 
@@ -34,29 +36,6 @@ def draw_counts(rng, *, models, seeds, problems, seed_sd, problem_sd, n=16):
     keys = ["table", "model", "method", "benchmark", "seed", "step"]
     frame = counts.groupby(keys)["c"].mean().mul(100 / n).rename("value").reset_index()
     return frame.assign(metric="pass@1", k=1, unit="percent"), counts
-
-
-@pytest.mark.sweep
-@pytest.mark.parametrize("with_problems", [True, False])
-def test_no_difference_gives_no_verdict(with_problems):
-    # without counts the problems count as fixed, so the two methods must not have luck with them
-    frame, counts = draw_counts(
-        np.random.default_rng(3),
-        models=150,
-        seeds=5,
-        problems=20,
-        seed_sd=0.2,
-        problem_sd=0.4 * with_problems,
-    )
-    frame["table"], counts["table"] = frame["model"], counts["model"]  # one comparison a table
-    claims = [
-        {"id": i, "claim": "", "source": "", "laptop": order("A", "B", where={"model": f"m{i}"})}
-        for i in range(150)
-    ]
-    decided = verdicts(claims, {"laptop": frame}, {"laptop": counts} if with_problems else None)
-    share = decided["laptop"].isin(["holds", "fails"]).mean()
-    assert share <= 0.05
-    assert decided["laptop_numbers"].str.contains("5 seeds x 20 problems").all() == with_problems
 
 
 @pytest.mark.sweep
@@ -129,3 +108,25 @@ def test_without_a_step_the_last_three_checkpoints_of_a_run_are_averaged():
     assert read(3, metric=["pass@1", "pass@8"]) == [75]  # the step that has both, of seed 1
     toy = tidy(pd.concat(runs[:2]).assign(**same, run_id=None))
     assert select("", {"metric": "pass@1"}, toy, None, 3).values.tolist() == [70, 70]
+
+
+@pytest.mark.parametrize(("k", "known"), [(4, True), (8, True), (16, False)])
+def test_app_i_is_told_where_there_are_twice_as_many_samples_as_k(k, known):
+    rng = np.random.default_rng(5)
+    rates, names = rng.beta(1, 1, 30), tuple(("b", str(i)) for i in range(30))
+    sides = []
+    for gain in (0.1, 0.0):
+        c = rng.binomial(16, np.clip(rates + gain, 0, 1), (3, 30))
+        more = {"by_problem": 100 * c / 16, "problems": names, "counts": c, "n": 16, "k": k}
+        sides.append(Found("A", (0, 1, 2), 100 * c.mean(axis=1) / 16, ("t",), **more))
+    shown = row(combine([(1, sides[0]), (-1, sides[1])]), 0.0)
+    if not known:
+        assert np.isnan(shown["subsampling_p"])
+        return
+    both = [side.counts.ravel() for side in sides]
+    test = subsampling_test(*both, n=16, ks=[k], m=max(k, 4), iterations=2000, seed=0)
+    assert shown["subsampling_p"] == test[0]["p"]
+    assert (shown["n_seeds"], shown["n_problems"]) == (3, 30)
+    assert shown["prompt_low"] < shown["difference"] < shown["prompt_high"]
+    assert shown["seed_low"] < shown["difference"] < shown["seed_high"]
+    assert shown["mdd"] > 0

@@ -47,15 +47,6 @@ def test_of_two_evaluations_of_one_model_the_fuller_counts(fewer, more, tmp_path
     assert any(names[0] in said and names[1] in said for said in found.left_out)
 
 
-def test_given_a_plan_its_runs_alone_are_gathered(tmp_path):
-    one, other = (load([f"seed={seed}"], "f_grpo") for seed in (1, 2))
-    for x in (one, other):
-        finished(tmp_path, x)
-    found = gather(tmp_path, "f_grpo", {one.run_id: load(["table=plain"], "f_grpo")})
-    assert set(found.scopes["laptop"].rows["run_id"]) == {one.run_id}
-    assert set(found.scopes["laptop"].rows["table"]) == {"plain"}
-
-
 @pytest.mark.sweep
 def test_a_comparison_reads_nothing_that_it_has_just_written(tmp_path, monkeypatch):
     cluster_run(tmp_path, "GRPO")

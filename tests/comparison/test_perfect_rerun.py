@@ -386,7 +386,7 @@ def by_hand(spec, values: dict, printed: pd.Series, *, seen: float) -> dict:
 
 def test_every_rerun_cell_stands_once_in_the_tables_of_a_terminal(whole):
     _, result, expected = whole
-    tables = text.printed_tables(result.cells, result.gains, result.spec.stacked)
+    tables = text.printed_tables(result.cells, result.gains)
     words = [
         word
         for one in tables.values()

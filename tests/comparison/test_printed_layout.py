@@ -65,13 +65,3 @@ def test_a_wide_table_fits_a_terminal_and_nothing_is_lost():
     shown = text.as_text(whole)
     assert max(map(len, shown.splitlines())) <= text.WIDTH
     assert [shown.count(f"{20 + i}.5") for i in range(9)] == [2] * 9
-
-
-def test_a_stacked_table_has_a_row_for_each_benchmark():
-    rows = frame(
-        cell("table1", "M", "G", "0.01 %", "positive", 1.5, 1.5, "within noise", "computed"),
-        cell("table1", "M", "G", "1 %", "positive", 2.5, 2.5, "within noise", "computed"),
-    )
-    (one,) = text.printed_tables(rows, NO_GAINS, ("table1",)).values()
-    assert one.head == ["method", "", "positive"]
-    assert [line[0] for line in one.lines] == ["G, 0.01 %", "", "G, 1 %", ""]
