@@ -5,10 +5,12 @@ import pandas as pd
 import pytest
 from claim_rows import order, verdict
 from refuses import refuses
+from scipy.stats import t as student
 
 from common.claims.gaps import combine, row
 from common.claims.select import Found, indexed, select, tidy
-from common.metrics.paired import subsampling_test
+from common.metrics.bootstrap import clustered_bounds
+from common.metrics.paired import Interval, subsampling_test
 from common.metrics.passk import pass_at_k
 
 
@@ -130,3 +132,24 @@ def test_app_i_is_told_where_there_are_twice_as_many_samples_as_k(k, known):
     assert shown["prompt_low"] < shown["difference"] < shown["prompt_high"]
     assert shown["seed_low"] < shown["difference"] < shown["seed_high"]
     assert shown["mdd"] > 0
+
+
+def test_the_detectable_difference_is_detected_four_times_in_five():
+    rng, df, stderr = np.random.default_rng(2), 8, 1.5
+    size = Interval(0.0, stderr, df).detectable()
+    drawn = size / stderr + rng.normal(size=20_000)
+    drawn /= np.sqrt(rng.chisquare(df, 20_000) / df)
+    assert np.mean(abs(drawn) > student.ppf(0.975, df)) == pytest.approx(0.8, abs=0.03)
+
+
+def test_bootstraps_over_problems_and_over_seeds():
+    rng = np.random.default_rng(4)
+    seeds, problems = rng.normal(0, 1, (40, 1)), rng.normal(0, 3, (1, 60))
+    x = 5 + seeds + problems
+    (low, high), (below, above) = clustered_bounds([x], strata=None, draws=4000, seed=0)
+    half = 1.96 * problems.std() / np.sqrt(60)  # of a mean of 60 problems
+    assert (high - low) / 2 == pytest.approx(half, rel=0.1)
+    assert (above - below) / 2 == pytest.approx(1.96 * seeds.std() / np.sqrt(40), rel=0.1)
+    strata = ["a"] * 59 + ["b"]  # they weigh the same, whatever their size
+    (low, high), _ = clustered_bounds([x], strata=strata, draws=4000, seed=0)
+    assert (low + high) / 2 == pytest.approx((x[:, :59].mean() + x[:, 59].mean()) / 2, abs=0.1)
