@@ -94,10 +94,3 @@ def often_raises(response: str, reference: str) -> Verdict:
 
 
 SEEN: list[str] = []
-
-
-def says(response: str, reference: str) -> Verdict:
-    """Right about all, but some responses are never done, or fail."""
-    if response in ("hang", "raise"):
-        return hangs(response, reference) if response == "hang" else raises(response, reference)
-    return countdown.verify(response, reference)
