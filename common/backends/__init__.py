@@ -12,15 +12,12 @@ from common.experiment import Experiment
 
 @dataclass(frozen=True)
 class Backend:
-    """One way to run a whole Experiment. Its module has two functions.
+    """One way to run a whole Experiment. Its module has one function.
 
     train(x, progress=True, on_step=nothing) -> run folder: a finished run is found, not repeated.
     `on_step` may raise to stop the run: all work so far is stored already, or it is stored before
     the exception leaves `train`. `on_step` is called before every step, or, while a step runs, with
     the duration of the longest step so far in seconds.
-
-    explain(x, nodes=, gpus=, gpu_gb=) -> text: what `train` would do on `nodes` nodes, each with
-    `gpus` GPUs of `gpu_gb` GB.
     """
 
     engine: Literal["local", "vllm"]  # samples from its models afterwards (common/evaluation)

@@ -389,9 +389,3 @@ class Loop:
         self.step, self.drawn = state["step"], state["drawn"]
         self.state = state["controller"]
         self.sampler.load_state_dict(state["sampler"])
-
-
-def explain(x: Experiment, **machine: int) -> str:
-    from common.backends.explain import local  # imported here: training does not need it
-
-    return local(x, **machine)

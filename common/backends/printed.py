@@ -62,33 +62,6 @@ class Compared(NamedTuple):
         return f"{row['scope']}: {row['parameter']}: {self.ours}{printed} ({source})"
 
 
-def compared(x: Experiment, pool: int | None) -> list[str]:
-    """Return lines that say which printed settings differ from ours, how many could be compared,
-    and which could not, with the reason.
-
-    `pool` is the number of training prompts, None where it is not known.
-    """
-    folder = f"papers/{x.paper}/published"
-    for name in ("hyperparameters.csv", "compared.yaml"):
-        if not (ROOT / folder / name).is_file():
-            return [f"No setting was compared with the paper: {folder}/{name} is missing"]
-    rows = beside(x, pool)
-    known = [one for one in rows if one.same is not None]
-    said = f"Of the {len(rows)} rows of {folder}/hyperparameters.csv, {len(known)} were compared"
-    differ = [f"  {one.difference}" for one in known if not one.same]
-    lines = [f"{said}; other than printed:", *differ] if differ else [f"{said}; all are as printed"]
-    left: dict[str, list[str]] = {}
-    for one in rows:
-        if one.reason:
-            left.setdefault(one.reason, []).append(f"{one.row['scope']}: {one.row['parameter']}")
-    others = len(rows) - len(known) - sum(map(len, left.values()))
-    lines += [f"{others} are about other models, methods or jobs"] if others else []
-    for reason, names in left.items():
-        more = f" and {len(names) - 2} more" if len(names) > 3 else ""
-        lines.append(f"Not compared: {'; '.join(names[: 2 if more else 3])}{more} ({reason})")
-    return lines
-
-
 def beside(x: Experiment, pool: int | None, sampled: Sampled | None = None) -> list[Compared]:
     """Return every printed row with our value beside it."""
     folder = ROOT / "papers" / x.paper / "published"

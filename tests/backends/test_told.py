@@ -11,11 +11,13 @@ from tiny import MODEL
 
 from common.backends import evaluations, local, tracking
 from common.backends.local import train
+from common.backends.verl import sizes
 from common.config.compose import CONFIGS, compose
 from common.config.strict import strict
 from common.errors import UserError
 from common.evaluation.config import Evaluate
 from common.evaluation.run import evaluate
+from common.experiment import load
 from common.models import load as load_module
 from common.rollout import samplers
 
@@ -164,23 +166,16 @@ def test_an_empty_results_folder_is_refused(tiny):
         tiny("results_dir=")
 
 
-def test_explain_asks_the_hub_once_for_a_model_that_is_not_here(monkeypatch, tmp_path):
-    """Not `from_pretrained`, which tries for a minute."""
-    from transformers import AutoConfig, AutoTokenizer
-
-    from common.backends import explain
-    from common.experiment import load
-
+def test_the_hub_is_asked_once_for_a_model_that_is_not_here(monkeypatch):
+    """Not by `from_pretrained`, which tries for a minute."""
     cached = []
 
     def none(path, *, local_files_only, **_):
         cached.append(local_files_only)
         raise OSError("not in the cache")
 
-    monkeypatch.setattr(load_module, "only_cached", lambda path, key: True)
-    for kind in (AutoConfig, AutoTokenizer):
-        monkeypatch.setattr(kind, "from_pretrained", none)
-    x = load(["model=huggingface", "model.path=a/b", f"results_dir={tmp_path}"], "f_grpo")
-    assert explain.longest_of(x, ["1 + 1"]) is None
-    assert explain._size_at("a/b") is None
-    assert cached == [True, True]
+    monkeypatch.setattr(sizes, "only_cached", lambda path, key: True)
+    monkeypatch.setattr(sizes.AutoConfig, "from_pretrained", none)
+    x = load(["model=huggingface", "model.path=a/b"], "f_grpo")
+    assert sizes.size_of(x) is None
+    assert cached == [True]

@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 from compositions import composed
 
-from common.backends.verl import explain
 from common.models.size import Size
 from common.sweeps import cost
 from common.sweeps.assumptions import Accelerator, Vllm, assumptions, memory_network
@@ -108,17 +107,6 @@ def test_the_memory_network_of_dlc_counts():
     assert with_it.memory_gb - without.memory_gb == pytest.approx(12 * 1.72 / 8)
     for end in ("low", "high"):
         assert getattr(with_it.gpu_hours, end) > 1.1 * getattr(without.gpu_hours, end)
-
-
-@pytest.mark.parametrize("row", ["qwen3_14b_grpo", "qwen3_8b_dapo_iac_dlc"])
-def test_explain_and_the_dry_run_say_the_same_memory(row, monkeypatch):
-    x, a = composed((f"experiment=cluster/{row}",), "over_sharpening"), assumptions()
-    size, profile = a.models[x.model.path], load_profile("h200-4")
-    monkeypatch.setattr(explain, "memory_size_of", lambda x, size: memory_network(x, size, a))
-    said = explain.memory(x, size, cost.longest_prompt(x, a), 1, 4, 141)
-    peak = cost.estimate(x, profile, a).memory_gb
-    assert dict(said)["most at once"] == f"{peak:.1f}: fits"
-    assert ("memory network" in dict(said)) == (x.method.sampler is not None)
 
 
 def test_what_others_measured_lies_in_the_range():

@@ -1,14 +1,11 @@
 """What `make reproduce-<paper>` runs, in which order, and what it refuses."""
 
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
 from compositions import PAPERS, asked
 from compositions import runs as runs_of
 from refuses import refuses
-from tiny import ROOT
 
 from common.config.resolve import named
 from common.errors import UserError
@@ -80,18 +77,6 @@ def test_every_part_is_a_function_that_some_scale_runs(paper):
 def test_bad_requests_are_refused(overrides, message):
     with pytest.raises(UserError, match=message):
         asked("f_grpo", *overrides)
-
-
-@pytest.mark.process
-def test_explain_prints_sizes_and_differences_and_runs_nothing(tmp_path):
-    command = [sys.executable, "-m", "papers.f_grpo", f"results_dir={tmp_path / 'results'}"]
-    done = subprocess.run([*command, "explain=1x1x80"], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "model tiny-qwen2, backend=local, one process" in done.stdout
-    assert "1 x 1 GPUs change nothing" in done.stdout
-    assert "256 = 32 x 8" in done.stdout
-    assert "0.0001, printed 1e-6" in done.stdout
-    assert not (tmp_path / "results").exists()
 
 
 def test_where_a_run_failed_the_others_are_compared_before_the_error(monkeypatch, tmp_path):

@@ -21,7 +21,6 @@ from omegaconf import OmegaConf
 from rich.progress import Progress
 
 from common.backends import snapshots
-from common.backends.explain import memory_size_of, size_of
 from common.backends.prompts import prompts, sets
 from common.backends.tracking import mirror
 from common.backends.verl import (
@@ -36,7 +35,7 @@ from common.backends.verl import (
     tuning,
 )
 from common.backends.verl.checkpoints import LATEST, checkpointed
-from common.backends.verl.explain import explain as explain  # part of every backend
+from common.backends.verl.sizes import memory_size_of, size_of
 from common.backends.verl.stand_in import stand_in
 from common.errors import Fault, UserError, require
 from common.experiment import Experiment

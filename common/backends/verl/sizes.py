@@ -1,0 +1,53 @@
+"""The sizes of an experiment's models, from their configurations."""
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from common.experiment import Experiment
+from common.models.load import only_cached
+from common.models.pretrain import random_model, tokenizer
+from common.models.size import Size, narrowed
+
+
+def size_of(x: Experiment) -> Size | None:
+    """Return the model's sizes from its configuration; None where that cannot be read."""
+    if x.model.pretrain is None:
+        return _size_at(x.model.path, x.model.revision or "main")
+    with torch.device("meta"):
+        return _counted(random_model(x.model.pretrain, tokenizer()))
+
+
+def memory_size_of(x: Experiment, size: Size) -> Size | None:
+    """Return the sizes of DLC's memory network beside a policy of this size; None where the method
+    has none, or where its configuration cannot be read."""
+    sampler = x.method.sampler
+    if sampler is None:
+        return None
+    if sampler.path is not None:
+        return _size_at(sampler.path)
+    return narrowed(size, sampler.shrink if sampler.start == "random" else 1)
+
+
+def _size_at(path: str, revision: str = "main") -> Size | None:
+    cached = only_cached(path, "model.path")
+    try:
+        described = AutoConfig.from_pretrained(path, revision=revision, local_files_only=cached)
+    except (OSError, ValueError):
+        return None
+    with torch.device("meta"):
+        return _counted(AutoModelForCausalLM.from_config(described))
+
+
+def _counted(model) -> Size:
+    c = model.config
+    head = getattr(c, "head_dim", None) or c.hidden_size // c.num_attention_heads
+    heads = getattr(c, "num_key_value_heads", None) or c.num_attention_heads
+    count = sum(parameter.numel() for parameter in model.parameters())
+    return Size(
+        parameters=count,
+        layers=c.num_hidden_layers,
+        hidden=c.hidden_size,
+        kv_width=heads * head,
+        vocab=c.vocab_size,
+        context=c.max_position_embeddings,
+    )
