@@ -50,7 +50,7 @@ def main(words: list[str]) -> None:
     settings = {key: options.pop(key) for key in ("workers", "deadline", "memory_gb")}
     node = {"_target_": f"common.verifiers.{name}.verify", **options}
     resolve(node, "verifier")
-    cases = completed(_rows(sys.stdin), problems)
+    cases = completed(read_jsonl(Path("/dev/stdin")), problems)
     with Pool(node, **settings) as pool:
         verdicts = verdicts_of(cases, module(node), pool)
     for case, verdict in zip(cases, verdicts, strict=True):
@@ -67,35 +67,17 @@ def verdicts_of(cases: list[dict], verifier: ModuleType, pool: Pool) -> list[Ver
         if "gold" in case:
             case = case | {"answer": case["gold"]}
         try:
-            pairs[number] = (_text(verifier.response(case), case), verifier.reference(case))
-        except (UserError, KeyError) as error:
-            missing = isinstance(error, KeyError)
-            there = f"the row has no field {error}; it has {', '.join(case)}"
-            reason = there if missing else str(error)
-            refused[number] = Verdict("error", 0.0, reason=reason[:300])
-    judged = pool.map(list(pairs.values()), progress="verdicts")
-    scored = refused | dict(zip(pairs, judged, strict=True))
+            text, reference = verifier.response(case), verifier.reference(case)
+            if not isinstance(text, str):
+                raise UserError(f"its response is {type(text).__name__}; it must be a string")
+            pairs[number] = text, reference
+        except KeyError as error:
+            said = f"the row has no field {error}; it has {', '.join(case)}"
+            refused[number] = Verdict("error", 0.0, reason=said[:300])
+        except UserError as error:
+            refused[number] = Verdict("error", 0.0, reason=str(error)[:300])
+    scored = refused | dict(zip(pairs, pool.map(list(pairs.values())), strict=True))
     return [scored[number] for number in range(len(cases))]
-
-
-def _text(response: object, case: dict) -> str:
-    if not isinstance(response, str):
-        kind = type(response).__name__
-        raise UserError(f"row id={case.get('id')!r}: its response is {kind}; it must be a string")
-    return response
-
-
-def _rows(lines) -> list[dict]:
-    rows = []
-    for number, line in enumerate(lines, 1):
-        try:
-            row = json.loads(line)
-        except ValueError as error:
-            raise UserError(f"standard input, line {number}: not JSON ({error})") from error
-        if not isinstance(row, dict):
-            raise UserError(f"standard input, line {number}: not a JSON object")
-        rows.append(row)
-    return rows
 
 
 def completed(cases: list[dict], problems: str | None) -> list[dict]:
@@ -109,6 +91,5 @@ def completed(cases: list[dict], problems: str | None) -> list[dict]:
         key = case.get("problem_id", case.get("id"))
         if key not in known:
             raise UserError(f"{problems}: has no problem id={key!r}, which a case refers to")
-        given = {field: value for field, value in case.items() if value is not None}
-        whole.append(known[key] | given)
+        whole.append(known[key] | {field: v for field, v in case.items() if v is not None})
     return whole

@@ -21,7 +21,7 @@ import sys
 import threading
 import time
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -56,9 +56,8 @@ class Pool:
         self._mother: subprocess.Popen | None = None
         self._control: socket.socket | None = None
 
-    def map(self, pairs: list[tuple[str, str]], progress: str | None = None) -> list[Verdict]:
-        """Return the verdicts of (response, reference) pairs, in order. `progress` is the title of
-        a progress bar on stderr."""
+    def map(self, pairs: list[tuple[str, str]]) -> list[Verdict]:
+        """Return the verdicts of (response, reference) pairs, in order."""
         groups: dict[str, dict[str, None]] = {}
         for response, reference in pairs:
             groups.setdefault(reference, {})[response] = None
@@ -69,7 +68,7 @@ class Pool:
         with self._mapping:
             self.stopped.clear()
             try:
-                self._work(chunks, verdicts, total, progress)
+                self._work(chunks, verdicts, total)
             finally:
                 if self.stopped.is_set():  # nobody listens any more
                     for worker in self._workers:
@@ -78,13 +77,11 @@ class Pool:
             raise UserError("the pool of verifiers was closed while it worked")
         return [verdicts[pair] for pair in pairs]
 
-    def _work(self, chunks: deque, verdicts: dict, total: int, progress: str | None) -> None:
+    def _work(self, chunks: deque, verdicts: dict, total: int) -> None:
         """Run one thread for each worker, until all verdicts are in or a thread fails."""
         with ThreadPoolExecutor(len(self._workers)) as threads:
             try:
                 ended = [threads.submit(w.run, chunks, verdicts, total) for w in self._workers]
-                if progress:
-                    _show(progress, ended, verdicts, total)
                 for future in ended:
                     future.result()
             except BaseException:  # Ctrl-C or a bad reference: nobody waits for the rest
@@ -293,16 +290,3 @@ def _chunks(groups: dict[str, dict[str, None]], most: int):
             size += len(line)
     if chunk:
         yield chunk
-
-
-def _show(title: str, ended: list, verdicts: dict, total: int) -> None:
-    """Show a progress bar until all of `ended` have ended."""
-    from rich.console import Console
-    from rich.progress import MofNCompleteColumn, Progress
-
-    columns = (*Progress.get_default_columns(), MofNCompleteColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(title, total=total)
-        while wait(ended, timeout=0.1).not_done:
-            bar.update(task, completed=len(verdicts))
-        bar.update(task, completed=len(verdicts))

@@ -115,24 +115,18 @@ def fields(verdict: object) -> list:
             f"the verifier gave {repr(verdict)[:80]}; give a common.types.Verdict, a truth value, "
             "or a number of which 1 is right and 0 wrong"
         )
-    outcome, reward, parsed, reason = (
-        verdict.outcome,
-        verdict.reward,
-        verdict.parsed,
-        verdict.reason,
-    )
+    outcome, reward = verdict.outcome, verdict.reward
+    parsed, reason = verdict.parsed, verdict.reason
     outcomes = get_args(Outcome)
     if outcome not in outcomes:
-        said = ", ".join(outcomes)
-        raise UserError(f"the verifier gave outcome={repr(outcome)[:80]}; give one of {said}")
-    if isinstance(reward, bool) or not isinstance(reward, int | float) or not isfinite(reward):
-        raise UserError(f"the verifier gave reward={repr(reward)[:80]}; give a finite number")
-    if not (isinstance(parsed, str) or parsed is None) or not isinstance(reason, str):
-        raise UserError(
-            f"the verifier gave parsed={repr(parsed)[:80]}, reason={repr(reason)[:80]}; give a "
-            "text or None as parsed and a text as reason"
-        )
-    return [outcome, reward, parsed, reason]
+        said = f"outcome={repr(outcome)[:80]}; give one of {', '.join(outcomes)}"
+    elif isinstance(reward, bool) or not isinstance(reward, int | float) or not isfinite(reward):
+        said = f"reward={repr(reward)[:80]}; give a finite number"
+    elif not isinstance(parsed, str | None) or not isinstance(reason, str):
+        said = f"parsed={repr(parsed)[:80]}, reason={repr(reason)[:80]}; give texts"
+    else:
+        return [outcome, reward, parsed, reason]
+    raise UserError(f"the verifier gave {said}")
 
 
 if __name__ == "__main__":

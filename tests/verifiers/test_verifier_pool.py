@@ -1,7 +1,6 @@
 """The pool of verifier workers, the guard around it, and the filter: deadlines, deaths, order, and
 that nothing is left running."""
 
-import io
 import json
 import os
 import signal
@@ -279,7 +278,6 @@ def test_the_filter_answers_every_row_in_order(tmp_path):
         ("workers=two", "verification.workers", "two"),
     ],
 )
-def test_the_filter_refuses_bad_options(word, key, value, monkeypatch):
-    monkeypatch.setattr("sys.stdin", io.StringIO('{"id": 1}\n'))
+def test_the_filter_refuses_bad_options(word, key, value):
     with refuses(key, value):
         command.main(["verifier=countdown", word])
