@@ -16,7 +16,7 @@ from common.backends.solve_rates import measurements
 from common.backends.verl.checkpoints import LATEST
 from common.sweeps.plan import Command
 from common.sweeps.profiles import load_profile
-from slurm import dry_run, plan, preflight, status
+from slurm import plan, preflight, status
 from slurm.job import Task
 
 RUN = """
@@ -88,16 +88,6 @@ def test_what_starts_from_a_commands_model_waits_for_it(one, command, monkeypatc
     assert status.is_done(Path(), "f_grpo", jobs[0])
 
 
-def test_a_dry_run_says_what_submit_would_refuse_here(one, command, tmp_path, monkeypatch):
-    starts = replace(one, model=replace(one.model, path=command.makes, pretrain=None))
-    monkeypatch.setattr(preflight, "free_gb", lambda root: 0.0)
-    jobs, lines = plan.plan([starts], [], {"sft": command}), []
-    where = {"paper": "f_grpo", "profile": load_profile("test"), "root": tmp_path}
-    dry_run.show(jobs, **where, say=lines.append)
-    for key in ("inputs=in/*.csv: ", f"results_dir={tmp_path}: "):
-        assert any(f"refuse on this machine: {key}" in line for line in lines)
-
-
 def ran(folder: Path, command: Command, nodes: int) -> list[subprocess.Popen]:
     """The tasks of a command's job, side by side as srun starts them."""
     (folder / "sft.yaml").write_text(yaml.safe_dump(asdict(command)))
@@ -124,12 +114,6 @@ def test_every_node_runs_the_command_and_knows_the_first(command, tmp_path):
     assert (home / LATEST).read_text() == "7"
     lines = [json.loads(line) for line in (tmp_path / "job" / "attempts.jsonl").open()]
     assert [line.get("how") for line in lines] == [None, "done"]
-    row = {"key": "sft", "kind": "command", "job_id": "1", "predicted": None, "steps": None}
-    row |= {"submission": str(tmp_path / "sub"), "log": "none"}
-    (tmp_path / "sub" / "runs").mkdir(parents=True)
-    (tmp_path / "job").rename(tmp_path / "sub" / "runs" / "sft")
-    cell = status._cell(tmp_path, "fade", row, None)
-    assert (cell.state, cell.step) == ("done", 7)
 
 
 @pytest.mark.process

@@ -89,6 +89,21 @@ def test_a_job_goes_back_into_the_queue_while_it_gets_further(tmp_path, monkeypa
     assert [row.get("again", False) for row in rows if "how" in row] == [True, True, False, False]
 
 
+def test_a_job_that_has_lost_a_node_goes_back_into_the_queue_a_few_times(tmp_path, monkeypatch):
+    requeued = []
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    monkeypatch.setattr(job, "requeue", requeued.append)
+    write(tmp_path / "job" / "ray-7-0" / "lost", "Ray has lost the node b")
+    lost = UserError("backend=verl: Ray has lost the node b")
+    one = Scripted(tmp_path, monkeypatch, *[(0, lost)] * job.STUCK)
+    for _ in range(job.STUCK - 1):
+        with pytest.raises(UserError, match="lost the node b"):
+            one.task()
+    with pytest.raises(UserError, match="3 attempts began at step 0"):
+        one.task()
+    assert requeued == ["7"] * (job.STUCK - 1)
+
+
 def test_without_slurm_the_task_asks_for_another_try(tmp_path, monkeypatch):
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     one = Scripted(tmp_path, monkeypatch, (2, Fault("NCCL")), (2, Fault("NCCL")))
@@ -103,15 +118,13 @@ def test_without_slurm_the_task_asks_for_another_try(tmp_path, monkeypatch):
 # ---- what verl's next start finds
 
 
-@pytest.mark.parametrize("latest", ["4", None])
-def test_only_the_latest_of_six_checkpoints_stays(tmp_path, latest):
+def test_only_the_latest_of_six_checkpoints_stays(tmp_path):
     for step in range(1, 7):  # 5 and 6 were cut short
         write(tmp_path / "checkpoints" / f"global_step_{step}" / "actor" / "model.pt", "x")
-    if latest:
-        write(tmp_path / "checkpoints" / LATEST, latest)
+    write(tmp_path / "checkpoints" / LATEST, "4")
     drop_old(tmp_path)
     left = [path.name for path in (tmp_path / "checkpoints").glob("global_step_*")]
-    assert left == ([f"global_step_{latest}"] if latest else [])
+    assert left == ["global_step_4"]
     drop_old(tmp_path / "none")
 
 
