@@ -1,15 +1,17 @@
-"""Draw Figs. 3 right, 5 left, 6 right and 8 left, and Tables 3 to 5 as figures with their standard
-deviations, from cluster rows. `rlvr compare paper=fade` and the last job of a cluster sweep run it.
+"""Draw Figs. 1, 3 middle and right, 4 to 6, 8 left and 9 to 14 from cluster rows: cells of the
+comparison, logs of training runs, weight changes, and LiveCodeBench v6 at checkpoints. A figure
+that lacks rows is left out and names them. Figs. 1, 6 left, 9 and 13 need SCALE=cluster_curves,
+Fig. 14 needs SCALE=cluster_fig14. `rlvr compare paper=fade` and the last job of a sweep run it.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from scipy.stats import binom
 
-from common.comparison.cells import CELL, same_runs
 from common.comparison.cluster_figures import (
+    PREFIX,
     Curve,
     Figure,
     about,
@@ -20,29 +22,37 @@ from common.comparison.cluster_figures import (
     whiskers,
 )
 from common.comparison.gather import Gathered
-from common.comparison.published import published
-from common.comparison.spec import spec_of
-from common.config.files import ROOT
-from common.metrics.passk import pass_at_k_table
+from common.comparison.training import logged, phases
 from common.palette import colors
-from common.plotting import COLORS, legend, panels, save
-from papers.fade import cluster_curves
+from common.plotting import by_seed, legend, panels, save
+from papers.fade.fits import figures as fitted
+from papers.fade.fits import tables
 
-SMALL, LARGE = "Qwen 2.5 7B", "CWM 32B"
-TABLES = {  # name of the figure: printed table, model
-    "table3_7b": ("table3", SMALL),
-    "table3_32b": ("table3", LARGE),
-    "table4": ("table4", SMALL),
-    "table5": ("table5", LARGE),
-}
-FADE = colors(["FADE H*=1.0", "FADE H*=1.3", "FADE H*=0.5", "FADE H*=H0/2"])
-WEIGHED = ("GRPO", "mean GRPO", "Power alpha=2", "REINFORCE")  # Fig. 5 left
-WEIGHED += tuple(f"AsymGRPO delta={delta}" for delta in ("0.3", "0.5", "0.7", "2"))
-BY_DELTA = ("mean GRPO", *cluster_curves.DELTAS)  # Fig. 3 right
-HEAD = {"s1/s2": "s1/s2", "srank": "srank with delta 0.01, which the paper does not print"}
+V6, SMALL, LARGE = "LiveCodeBench v6", "Qwen 2.5 7B", "CWM 32B"
+BEST = ("FADE H*=1.0", "GRPO", "Power alpha=2", "AsymGRPO delta=0.5")
+# the pass@k-driven methods, which do not lose the slope b in training (Fig. 6 left)
+DRIVEN = ("pass@4 (Tang)", "pass@4 (Chen)", "pass@1 and pass@4 (Chen)")
+LAWS = (*BEST, *DRIVEN)
+ABLATIONS = ("FADE H*=1.0", "FADE (alpha only)", "FADE (delta only)", "FADE (both from entropy)")
+ABLATIONS += ("FADE (log schedule)",)
+DELTAS = {f"AsymGRPO delta={delta:g}": delta for delta in (0.3, 0.5, 0.7, 1.5, 2)}
+# method -> delta, which is 1 for the three sign-balanced methods at the end
+SIGNS = DELTAS | dict.fromkeys(("mean GRPO", "GRPO", "Power alpha=2"), 1.0)
+# method -> the solve rate p where its weight is largest: the mode of p q^alpha, or of p^alpha q
+FOCUS = {"mean GRPO": 1 / 2, "Power alpha=1.5": 1 / 2.5, "Power alpha=2": 1 / 3}
+FOCUS |= {"Power alpha=3": 1 / 4, "Power easy alpha=2": 2 / 3}
+RATES = ("mean GRPO", "Power alpha=3", "AsymGRPO delta=0.5", "pass@4 (Chen)")  # Fig. 14
+PASS = [Curve(f"{V6}, pass@{k}", benchmark=V6, metric=f"pass@{k}") for k in (1, 10, 100)]
+ENTROPY = [Curve("entropy (nats)", column="entropy")]
+# Fig. 3 right and Fig. 5 left: its methods, and what is drawn of the output head's weight change
+BY_DELTA = ("mean GRPO", *DELTAS)
 RANK1 = {"rank1_fraction": "share of the largest singular value in the sum of squares, percent"}
-GROUPS = 400  # Sec. 11.2
-KEY = [*CELL[:4], "step"]
+WEIGHED = ("GRPO", "mean GRPO", "Power alpha=2", "REINFORCE")
+WEIGHED += tuple(f"AsymGRPO delta={delta}" for delta in ("0.3", "0.5", "0.7", "2"))
+HEAD = {"s1/s2": "s1/s2", "srank": "srank with delta 0.01, which the paper does not print"}
+FADE = ("FADE H*=1.0", "FADE H*=1.3", "FADE H*=0.5", "FADE H*=H0/2")  # Fig. 8 left
+CONTROLLER = [Curve("alpha", column="alpha"), Curve("delta", column="delta")]
+STEP = "step: a rollout of 10 optimiser steps."
 
 
 def draw(root: Path, cells: pd.DataFrame, cluster: Gathered) -> list[Figure]:
@@ -51,132 +61,30 @@ def draw(root: Path, cells: pd.DataFrame, cluster: Gathered) -> list[Figure]:
     Return one Figure each: its caption, or the reason why it is left out. cells: the printed cells
     of the comparison, with step and samples; cluster: the gathered cluster runs.
     """
-    printed = published(ROOT / "papers" / "fade" / "published")
-    counts = same_runs(spec_of("fade"), cluster.counts, printed)
-    folder = root / "fade" / "figures"
-    made = [table(cells, counts, name, folder) for name in TABLES]
-    made += [fig6(cells, name, model, folder) for name, model in (("7b", SMALL), ("32b", LARGE))]
-    controller = along(
-        root,
-        "fade",
-        cluster.rows,
-        name="fig8",
-        model=SMALL,
-        colors=FADE,
-        curves=[Curve("alpha", column="alpha"), Curve("delta", column="delta")],
-        about=f"Fig. 8 left: what the controller chose along training, {SMALL}; step: a rollout "
-        "of 10 optimiser steps.",
-    )
-    made += [
-        weights(cluster.rows, folder, name="fig3_right", methods=BY_DELTA, metrics=RANK1),
-        weights(cluster.rows, folder, name="fig5", methods=WEIGHED, metrics=HEAD),
-        controller,
+    rows, folder = cluster.rows, root / "fade" / "figures"
+    fig14 = rows["table"] == "table_fig14"
+    ours, several = rows[~fig14], at_several_steps(rows[~fig14])
+
+    def curves(name: str, frame, methods, shown, about: str, model: str = SMALL) -> Figure:
+        return along(root, "fade", frame, name=name, model=model, colors=colors(methods),
+                     curves=shown, about=f"{about}, {model}; {STEP}")  # fmt: skip
+
+    made = [
+        fig6(cells, "7b", SMALL, folder),
+        fig6(cells, "32b", LARGE, folder),
+        weights(rows, folder, name="fig3_right", methods=BY_DELTA, metrics=RANK1),
+        weights(rows, folder, name="fig5", methods=WEIGHED, metrics=HEAD),
+        curves("fig8", rows, FADE, CONTROLLER, "Fig. 8 left: what the controller chose"),
+        curves("fig1_7b", several, BEST, PASS, "Fig. 1: pass@k over training"),
+        curves("fig1_32b", several, BEST, PASS, "Fig. 1: pass@k over training", LARGE),
+        curves("fig3_entropy", ours, BY_DELTA, ENTROPY, "Fig. 3 middle: entropy by delta"),
+        signs(root, ours, folder),
+        focus(ours, folder),
+        curves("fig9", several, ABLATIONS, PASS, "Fig. 9: the ablations"),
+        curves("fig14_equalised", ours, RATES, ENTROPY, "Fig. 14: equalised learning rates"),
+        curves("fig14_same", rows[fig14], RATES, ENTROPY, "Fig. 14: one learning rate"),
     ]
-    return made + cluster_curves.draw(root, cluster)
-
-
-def weights(
-    rows: pd.DataFrame, folder: Path, *, name: str, methods: tuple[str, ...], metrics: dict
-) -> Figure:
-    """Draw Fig. 3 right or 5 left: the output head's weight change along training.
-
-    metrics: name of a metric -> its description in the caption.
-    """
-    wanted = {metric: rows[rows["metric"].str.startswith(f"{metric}, step ")] for metric in metrics}
-    parts = [part.assign(curve=metric) for metric, part in wanted.items()]
-    found = pd.concat(parts)[["model", "method", "seed", "curve", "step", "value"]]
-    lacking = sorted(set(methods) - set(found["method"]))
-    if lacking:
-        return Figure(f"cluster_{name}", left_out=f"rows without weights: {', '.join(lacking)}")
-    figure, axes = panels(len(metrics), width=2.9, height=2.7)
-    for axis, curve in zip(axes[0], metrics, strict=True):
-        for method, color in colors(methods).items():
-            line = found[(found["curve"] == curve) & (found["method"] == method)]
-            axis.plot(*line.sort_values("step")[["step", "value"]].to_numpy().T, color=color,
-                      marker="o", markersize=2.5, label=method)  # fmt: skip
-        axis.set(title=f"output head, {curve}", xlabel="step")
-    legend(figure, axes[0, 0], 3)
-    save(figure, folder / f"cluster_{name}", found[found["method"].isin(methods)])
-    number = {"fig5": "5 left", "fig3_right": "3 right"}[name]
-    return Figure(
-        f"cluster_{name}",
-        f"Fig. {number}: the output head's weight change, {SMALL}; {'; '.join(metrics.values())}; "
-        "step: a rollout of 10 optimiser steps.",
-    )
-
-
-def deviation(counts: pd.DataFrame, k: int) -> float:
-    """Return the standard deviation, in percent, of pass@k over groups of 2 k samples a problem.
-
-    Sec. 11.2: "we draw 2k samples and compute the mean over 400 groups of size 2k to estimate the
-    standard deviation". We read the k of "2k" as the k of pass@k; read as 2,000 samples a group,
-    the deviation would be smaller.
-
-    counts: n, c of each problem. A group is drawn with replacement and each sample is right with
-    the measured rate c / n, so the number of right samples in a group is binomial. The result is
-    therefore exact and needs no sampling; 400 groups would estimate it to 1 / sqrt(2 * 399) =
-    3.5 %.
-    """
-    right = np.arange(2 * k + 1)
-    value = pass_at_k_table(2 * k, [k])[:, 0]
-    chance = binom.pmf(right, 2 * k, (counts["c"] / counts["n"]).to_numpy()[:, None])
-    variance = chance @ value**2 - (chance @ value) ** 2
-    return 100 * float(np.sqrt(variance.clip(min=0).sum())) / len(counts)
-
-
-def with_deviations(cells: pd.DataFrame, counts: pd.DataFrame) -> pd.DataFrame:
-    """Return the cells with a column `deviation`, from one seed's counts at the step of the cell.
-
-    It is missing where there are counts of several seeds, or of none.
-    """
-    by_cell = dict(list(counts.groupby(KEY))) if len(counts) else {}
-    values = []
-    for cell in cells.to_dict("records"):
-        steps = str(cell["step"])
-        key = (*(cell[name] for name in CELL[:4]), float(steps) if steps.isdigit() else None)
-        found = by_cell.get(key)
-        one = found is not None and found["seed"].nunique(dropna=False) == 1
-        values.append(deviation(found, int(cell["k"])) if one else None)
-    return cells.assign(deviation=pd.Series(values, cells.index, dtype=float))
-
-
-def table(cells: pd.DataFrame, counts: pd.DataFrame, name: str, folder: Path) -> Figure:
-    """Draw one printed table of one model, with a panel for each column and a line per method."""
-    number, model = TABLES[name]
-    mine = (cells["table"] == number) & (cells["model"] == model)
-    wanted = [
-        {"table": number, "model": model, "benchmark": benchmark, "metric": metric}
-        for benchmark, metric in cells.loc[mine, ["benchmark", "metric"]]
-        .drop_duplicates()
-        .itertuples(index=False)
-    ]
-
-    def picture(found: pd.DataFrame) -> str:
-        found = with_deviations(found, counts)
-        methods = list(dict.fromkeys(found["method"]))
-        figure, axes = panels(len(wanted), width=2.4, height=0.9 + 0.3 * len(methods), sharey=True)
-        for axis, where in zip(axes[0], wanted, strict=True):
-            of = found["benchmark"].eq(where["benchmark"]) & found["metric"].eq(where["metric"])
-            own = found[of].set_index("method").reindex(methods)
-            y = range(len(methods))
-            spread = (own["rerun"] - own["low"], own["high"] - own["rerun"])
-            axis.errorbar(own["rerun"], y, xerr=spread, ls="", marker="o", markersize=2.5,
-                          color=COLORS[0], elinewidth=0.7, capsize=1.5)  # fmt: skip
-            axis.errorbar(own["rerun"], y, xerr=own["deviation"], ls="", color=COLORS[0],
-                          elinewidth=3, alpha=0.4)  # fmt: skip
-            axis.plot(own["printed"], y, "D", markerfacecolor="none", color=COLORS[1])
-            axis.set_title(f"{where['benchmark']}\n{where['metric']} (%)", fontsize=9)
-        axes[0, 0].set_yticks(range(len(methods)), methods)
-        axes[0, 0].invert_yaxis()
-        save(figure, folder / f"cluster_{name}", found)
-        return (
-            f"Table {number.removeprefix('table')}: {model}. {about(found)} Broad bars: one "
-            f"standard deviation over groups of 2 k samples a problem, whose estimate from "
-            f"{GROUPS} of them the paper gives (sec 11.2; 2k read as twice k; its printed "
-            "deviations are not in our text)."
-        )
-
-    return once(name, *chosen(cells, wanted), picture)
+    return made + laws(cluster.counts, folder)
 
 
 def fig6(cells: pd.DataFrame, size: str, model: str, folder: Path) -> Figure:
@@ -202,7 +110,143 @@ def fig6(cells: pd.DataFrame, size: str, model: str, folder: Path) -> Figure:
         axis.set(xlabel="pass@1 (%)", ylabel="pass@100 (%)")
         handles = legend_handles(axis, by_method)
         figure.legend(handles=handles, loc="outside right upper", fontsize=8)
-        save(figure, folder / f"cluster_fig6_{size}", found)
+        save(figure, folder / f"{PREFIX}fig6_{size}", found)
         return f"Fig. 6 right: LiveCodeBench v6, {model}. {about(found)}"
 
     return once(f"fig6_{size}", *chosen(cells, wanted), picture)
+
+
+def weights(
+    rows: pd.DataFrame, folder: Path, *, name: str, methods: tuple[str, ...], metrics: dict
+) -> Figure:
+    """Draw Fig. 3 right or 5 left: the output head's weight change along training.
+
+    metrics: name of a metric -> its description in the caption.
+    """
+    split = rows["metric"].str.split(", step ", expand=True).reindex(columns=[0, 1])
+    found = rows.assign(curve=split[0])[split[0].isin(list(metrics)) & split[1].notna()]
+    found = found[["model", "method", "seed", "curve", "step", "value"]]
+    lacking = sorted(set(methods) - set(found["method"]))
+    if lacking:
+        return Figure(PREFIX + name, left_out=f"rows without weights: {', '.join(lacking)}")
+    figure, axes = panels(len(metrics), width=2.9, height=2.7)
+    for axis, curve in zip(axes[0], metrics, strict=True):
+        drawn = found[found["curve"] == curve].sort_values("step")
+        by_seed(axis, drawn, "value", colors(methods), line="o-")
+        axis.set(title=f"output head, {curve}", xlabel="step")
+    legend(figure, axes[0, 0], 3)
+    save(figure, folder / f"{PREFIX}{name}", found[found["method"].isin(methods)])
+    number = {"fig5": "5 left", "fig3_right": "3 right"}[name]
+    about = f"Fig. {number}: the output head's weight change, {SMALL}"
+    return Figure(PREFIX + name, f"{about}; {'; '.join(metrics.values())}; {STEP}")
+
+
+def at_several_steps(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of the runs whose pass@100 was measured at two or more steps.
+
+    A run that was measured at a single step has no curve.
+    """
+    key = ["model", "method", "seed"]
+    hundred = rows[(rows["benchmark"] == V6) & (rows["metric"] == "pass@100")]
+    steps = hundred.groupby(key)["step"].nunique()
+    return rows[pd.MultiIndex.from_frame(rows[key]).isin(steps.index[steps > 1])]
+
+
+def last_of(rows: pd.DataFrame, metric: str) -> pd.Series:
+    """Return the metric on V6 at the last measured step, indexed by method (SMALL model only)."""
+    found = rows[(rows["model"] == SMALL) & (rows["benchmark"] == V6) & (rows["metric"] == metric)]
+    return found.sort_values("step").groupby("method")["value"].last()
+
+
+def lacking(name: str, methods, *found: pd.Series) -> Figure | None:
+    missing = sorted({m for m in methods if any(m not in one.index for one in found)})
+    said = f"rows without a curve: {', '.join(missing)} of {SMALL}"
+    return Figure(PREFIX + name, left_out=said) if missing else None
+
+
+def signs(root: Path, rows: pd.DataFrame, folder: Path) -> Figure:
+    """Draw Fig. 4: entropy against the ratio of gradient masses, and pass@100 against entropy.
+
+    Entropy and solve rate p are means over the last tenth of training; the ratio is
+    delta p / (1 - p).
+    """
+    mine = rows[(rows["model"] == SMALL) & rows["method"].isin(list(SIGNS))]
+    found = logged(root, "fade", mine, lambda log: phases(log, ["entropy", "reward"]))
+    value = {
+        name: found[found["metric"] == f"{name}_last"].groupby("method")["value"].mean()
+        for name in ("entropy", "reward")
+    }
+    passed = last_of(rows, "pass@100")
+    if left := lacking("fig4", SIGNS, *value.values(), passed):
+        return left
+    table = pd.DataFrame(value).join(passed.rename("pass@100")).loc[list(SIGNS)]
+    p = table["reward"]  # rewards are 1 or 0, so their mean is the solve rate
+    table["ratio"] = pd.Series(SIGNS) * p / (1 - p)
+    figure, axes = panels(2, width=3.2, height=2.8)
+    for method, color in colors(table.index).items():
+        one = table.loc[method]
+        axes[0, 0].plot(one["ratio"], one["entropy"], "o", color=color, label=method)
+        axes[0, 1].plot(one["entropy"], one["pass@100"], "o", color=color)
+    axes[0, 0].set(xlabel="m_S p / (m_F (1 - p))", ylabel="entropy (nats)")
+    axes[0, 1].set(xlabel="entropy (nats)", ylabel="pass@100 (%)")
+    legend(figure, axes[0, 0], 3)
+    save(figure, folder / f"{PREFIX}fig4", table.rename_axis("method").reset_index())
+    about = "Fig. 4: entropy of a training's last tenth by the sign ratio at its solve rate then"
+    return Figure(f"{PREFIX}fig4", f"{about}, and pass@100 on {V6} by it, {SMALL}.")
+
+
+def focus(rows: pd.DataFrame, folder: Path) -> Figure:
+    """Draw Fig. 5 right: pass@1 and pass@100 against the solve rate where the weight is largest."""
+    found = {metric: last_of(rows, metric) for metric in ("pass@1", "pass@100")}
+    if left := lacking("fig5_right", FOCUS, *found.values()):
+        return left
+    table = pd.DataFrame(found).loc[list(FOCUS)].assign(focus=pd.Series(FOCUS))
+    table = table.sort_values("focus").rename_axis("method").reset_index()
+    figure, axes = panels(2, width=2.9, height=2.7)
+    for axis, metric in zip(axes[0], found, strict=True):
+        axis.plot(table["focus"], table[metric], "o-", color="0.3")
+        axis.set(xlabel="solve rate of the largest weight", ylabel=f"{metric} (%)")
+    save(figure, folder / f"{PREFIX}fig5_right", table)
+    about = f"Fig. 5 right: {V6} by the focus of Power alpha and its easy counterpart, {SMALL}"
+    return Figure(f"{PREFIX}fig5_right", f"{about}; each at its chosen step.")
+
+
+def laws(counts: pd.DataFrame, folder: Path) -> list[Figure]:
+    """Draw Figs. 6 left and 10 to 13: shifted power laws fitted to counts, as for laptop runs."""
+    mine = counts[(counts["model"] == SMALL) & (counts["benchmark"] == V6) & (counts["n"] >= 100)]
+    base = mine[mine["method"] == "SFT"].assign(method="base", step=0, table="table3")
+    trained = mine[mine["method"].isin(LAWS)].assign(table="table3")
+    steps = trained.groupby("method")["step"].nunique().reindex(list(LAWS)).fillna(0)
+    last = trained[trained["step"] == trained.groupby("method")["step"].transform("max")]
+    last = last[last["method"].isin(BEST)]
+    hue = colors(LAWS)
+    no_base = ["SFT"] if base.empty else []
+    missing = [*no_base, *(name for name in BEST if not steps[name])]
+    short = [*no_base, *steps.index[steps < 2]]
+    both = pd.concat([base, trained[trained["step"].isin(spread(trained["step"]))]])
+    fits = both if short else tables.coefficients(both)
+    pictures: dict[str, Callable[[Path], None]] = {
+        "fig6_left": lambda path: fitted.coefficients(fits, hue, path, (V6,)),
+        "fig13": lambda path: fitted.curves(both, fits, hue, path, V6),
+        "fig10": lambda path: fitted.solve_rates(base, last, hue, path, (V6,)),
+        "fig11": lambda path: fitted.budgets(last, tables.budgets(last), hue, path, (V6,)),
+        "fig12": lambda path: fitted.difficulty(base, last, hue, path, V6),
+    }
+    made = []
+    for name, draw_it in pictures.items():
+        lost = short if name in ("fig6_left", "fig13") else missing
+        if lost:
+            said = f"rows without counts: {', '.join(dict.fromkeys(lost))} of {SMALL}"
+            made.append(Figure(PREFIX + name, left_out=said))
+            continue
+        draw_it(folder / f"{PREFIX}{name}")
+        number = name.removeprefix("fig").replace("_", " ")
+        about = f"Fig. {number}: {V6}, {SMALL}; fits as the laptop's (common/metrics/fits.py)"
+        made.append(Figure(PREFIX + name, f"{about}; Fig. 12: thirds by SFT's solve rate; {STEP}"))
+    return made
+
+
+def spread(steps: pd.Series, most: int = 5) -> list[int]:
+    """Return at most `most` of the steps, evenly spaced, including the first and the last."""
+    every = np.sort(steps.unique())
+    return every[np.linspace(0, max(0, len(every) - 1), min(most, len(every))).round().astype(int)]

@@ -104,8 +104,9 @@ def sign(curves: pd.DataFrame, path: Path) -> None:
     for (method, seed), run in drawn.groupby(["method", "seed"]):
         last = run.tail(laptop.WINDOW)
         rate = run["solve_rate"].mean()
-        rho = laptop.rho(DELTAS[method], rate)
-        row = {"method": method, "seed": seed, "delta": DELTAS[method], "solve_rate": rate}
+        delta = DELTAS[method]
+        row = {"method": method, "seed": seed, "delta": delta, "solve_rate": rate}
+        rho = delta * rate / (1 - rate)  # m_S p / (m_F q), sec 11.3
         rows.append(row | {"rho": rho, "entropy": last["entropy"].mean()})
     ends = pd.DataFrame(rows)
     for axis, name in ((axes[0, 1], "rho"), (axes[0, 2], "delta")):

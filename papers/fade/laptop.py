@@ -6,7 +6,6 @@ step of every run. Without run folders, a table that is already stored is kept.
 
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from common.comparison import training
@@ -23,23 +22,12 @@ WINDOW = 4  # kept points (20 steps) of a moving average
 def measure(root: Path, runs: Gathered) -> None:
     """Write the training curves of every finished run, one file for each table."""
     for table in runs.rows["table"].unique():
-        training.keep(_file(root, table), _logged(root, runs, table), CURVES)
-
-
-def curves(root: Path, runs: Gathered, table: str) -> pd.DataFrame:
-    """Return the training curves of one table's runs, from their folders or, without these, from
-    the file that `measure` wrote."""
-    logged = _logged(root, runs, table)
-    return pd.concat(logged, ignore_index=True)[CURVES] if logged else read(root, table)
-
-
-def _logged(root: Path, runs: Gathered, table: str) -> list[pd.DataFrame]:
-    found = []
-    for run, log in training.logs(root, "fade", runs.rows[runs.rows["table"] == table]):
-        curve = log[log["step"] % EVERY == 0].reindex(columns=["step", *LOGGED])
-        digits = {name: curve[name].astype(float).round(5) for name in LOGGED if name != "lr"}
-        found.append(curve.assign(**digits, method=run["method"], seed=run["seed"]))
-    return found
+        found = []
+        for run, log in training.logs(root, "fade", runs.rows[runs.rows["table"] == table]):
+            curve = log[log["step"] % EVERY == 0].reindex(columns=["step", *LOGGED])
+            digits = {name: curve[name].astype(float).round(5) for name in LOGGED if name != "lr"}
+            found.append(curve.assign(**digits, method=run["method"], seed=run["seed"]))
+        training.keep(_file(root, table), found, CURVES)
 
 
 def read(root: Path, table: str) -> pd.DataFrame:
@@ -82,27 +70,16 @@ def result_rows(curves: pd.DataFrame, table: str, pairs: list[tuple[str, str]]) 
     `steps_to` of each pair is in a table of its own, named "<table>, A vs B".
     """
     rows = []
-
-    def add(method: str, seed: int, metric: str, value: float, where: str = table) -> None:
-        row = dict.fromkeys(COLUMNS)
-        row |= {"table": where, "method": method, "benchmark": "training"}
-        rows.append(row | {"metric": metric, "value": value, "seed": seed})
-
     for (method, seed), run in curves.groupby(["method", "seed"], sort=False):
         for name in ("entropy", "solve_rate", "alpha", "delta"):
             values = run[name].dropna()
             if len(values):
-                add(method, seed, f"{name}_first", values.iloc[:WINDOW].mean())
-                add(method, seed, f"{name}_last", values.iloc[-WINDOW:].mean())
+                first, last = values.iloc[:WINDOW].mean(), values.iloc[-WINDOW:].mean()
+                rows.append((table, method, seed, f"{name}_first", first))
+                rows.append((table, method, seed, f"{name}_last", last))
     for pair in pairs:
+        where = f"{table}, {pair[0]} vs {pair[1]}"
         for (method, seed), step in steps_to(curves, pair).items():
-            add(method, seed, "steps_to_solve_rate", step, f"{table}, {pair[0]} vs {pair[1]}")
-    return pd.DataFrame(rows, columns=COLUMNS)
-
-
-def rho(method_delta: float, solve_rate: np.ndarray) -> np.ndarray:
-    """Return rho(p) = m_S p / (m_F q) = delta p / q at a mean solve rate p (sec 11.3).
-
-    It holds for AsymGRPO and other methods with m_S / m_F = delta.
-    """
-    return method_delta * solve_rate / (1 - solve_rate)
+            rows.append((where, method, seed, "steps_to_solve_rate", step))
+    frame = pd.DataFrame(rows, columns=["table", "method", "seed", "metric", "value"])
+    return frame.assign(benchmark="training").reindex(columns=COLUMNS)

@@ -117,8 +117,6 @@ EXPECTED = {
             "inconclusive",
         ),
         figures={
-            **{"cluster_table3_7b": 15, "cluster_table3_32b": 15},
-            **{"cluster_table4": 24, "cluster_table5": 16},
             **dict.fromkeys(("cluster_fig6_7b", "cluster_fig6_32b"), 5 * 2),
             "cluster_fig8": 4 * 2 * 3,  # runs, alpha and delta, logged steps
             "cluster_fig3_entropy": 6 * 3,  # deltas, logged steps

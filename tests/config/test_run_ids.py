@@ -12,7 +12,7 @@ from common.experiment import load
 from common.sweeps.plan import Reproduce, Sweep, base_of, placed, runs_of
 
 REFERENCE = ROOT / "results" / "reference"
-LAPTOP = ("laptop", "full", "long")  # scales at the laptop's own size
+LAPTOP = ("laptop", "full", "long", "code")  # scales at the laptop's own size
 
 
 def committed(path) -> set[tuple[str, str, str]]:
@@ -86,5 +86,4 @@ def test_the_sweeps_still_have_the_committed_rows(paper):
     }
     rows = committed(REFERENCE / paper / "laptop" / "metrics.csv.gz")
     assert len(rows) >= 15
-    # FADE's code rewards are no sweep: papers/fade/configs/code_rewards.yaml
-    assert {row for row in rows - ours if not row[2].startswith("code_")} == set()
+    assert rows - ours == set()

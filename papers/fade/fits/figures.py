@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from common.comparison.laptop_figures import Colors, present
-from common.metrics.fits import fit_beta, power_law
+from common.metrics.fits import fit_beta, fit_power_law, power_law
 from common.plotting import COLORS, legend, panels, save
 from papers.fade.fits import tables
 
@@ -187,10 +187,11 @@ def difficulty(
             third = last[(last["method"] == method) & last["problem_id"].isin(problems)]
             ks, values = tables.curves(third[third["benchmark"] == benchmark])
             mean = values.mean(0)
-            fitted, error = tables.laws(ks, mean)["shifted"]
+            fitted = power_law(ks, *fit_power_law(ks, mean)[0])
             axis.plot(ks, 100 * fitted, color=color, label=method)
             axis.plot(ks, 100 * mean, ".", ms=4, color=color)
             frame = pd.DataFrame({"k": ks, "measured": 100 * mean, "fitted": 100 * fitted})
+            error = ((fitted - mean) ** 2).mean()
             drawn.append(frame.assign(method=method, split=name, mse=error))
         axis.set(xscale="log", xlabel="k", title=f"{name} third")
     axes[0, 0].set(ylabel=f"{benchmark} pass@k (%)")

@@ -2,14 +2,14 @@
 
 The shifted power law is in common/metrics/fits.py. The intervals resample problems, each with the
 counts of all its seeds. `measure` writes
-<root>/fade/laptop/<table>_{coefficients,laws,budgets}.csv.
+<root>/fade/laptop/<table>_{coefficients,budgets}.csv.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import minimize
 
 from common.comparison.gather import LAPTOP, read
 from common.metrics.bootstrap import percentile_interval, resampled_means
@@ -32,8 +32,7 @@ def measure(root: Path) -> None:
         last = trained[trained["step"] == trained["step"].max()]
         fits = {
             "coefficients": coefficients(pd.concat([base, trained])),
-            "laws": law_table(pd.concat([base, last])),
-            "budgets": budgets(last).drop(columns="fit"),
+            "budgets": budgets(last).drop(columns="fit", errors="ignore"),
         }
         for name, fit in fits.items():
             if len(fit):
@@ -57,19 +56,25 @@ def curves(counts: pd.DataFrame) -> tuple[list[int], np.ndarray]:
     return ks, frame.groupby(level=0).mean().to_numpy()
 
 
+def groups(counts: pd.DataFrame, *more: str) -> Iterator[tuple[dict, list[int], np.ndarray]]:
+    """Yield (its names, `curves`) of each table, method, benchmark and `more`."""
+    key = ["table", "method", "benchmark", *more]
+    for which, group in counts.groupby(key, sort=False):
+        yield dict(zip(key, which, strict=True)), *curves(group)
+
+
 def coefficients(counts: pd.DataFrame) -> pd.DataFrame:
     """Return a, b, c of the shifted power law with 95 % intervals over problems.
 
     There is one row for each table, method, benchmark and step; seeds are pooled.
     """
+    seeds = counts.groupby(["table", "method", "benchmark", "step"])["seed"].nunique()
     rows = []
-    key = ["table", "method", "benchmark", "step"]
-    for which, group in counts.groupby(key, sort=False):
-        ks, values = curves(group)
+    for row, ks, values in groups(counts, "step"):
+        row |= {"n_seeds": seeds[tuple(row.values())], "k_max": ks[-1]}
         drawn = resampled_means(values, draws=DRAWS, seed=0)
         fitted = fit_power_law(ks, np.vstack([values.mean(0), drawn]))
         low, high = percentile_interval(fitted[1:])
-        row = dict(zip(key, which, strict=True), n_seeds=group["seed"].nunique(), k_max=ks[-1])
         for i, name in enumerate("abc"):
             row |= {name: fitted[0, i], f"{name}_low": low[i], f"{name}_high": high[i]}
         rows.append(row)
@@ -77,59 +82,12 @@ def coefficients(counts: pd.DataFrame) -> pd.DataFrame:
 
 
 def by_seed(counts: pd.DataFrame) -> pd.DataFrame:
-    """Return a, b, c of the law for every run and step, as the claims need them.
-
-    Columns: table, method, benchmark, seed, step, a, b, c.
-    """
-    rows = []
-    key = ["table", "method", "benchmark", "seed", "step"]
-    for which, group in counts.groupby(key, sort=False):
-        ks, values = curves(group)
-        a, b, c = fit_power_law(ks, values.mean(0))[0]
-        rows.append(dict(zip(key, which, strict=True), a=a, b=b, c=c))
-    return pd.DataFrame(rows, columns=[*key, "a", "b", "c"])
-
-
-def laws(ks: list[int], curve: np.ndarray) -> dict[str, tuple[np.ndarray, float]]:
-    """Return law -> (fitted curve, mean squared error), fitted by least squares in pass@k itself.
-
-    power: 1 - a k^-b (Theorem 12.1 at every k); exponential: exp(-a k^-b) (Brown et al. 2024);
-    shifted: exp(-a (k + c)^-b), which contains the exponential law, so it cannot be worse.
-    """
-    k = np.asarray(ks, dtype=float)
-
-    def fit(law) -> np.ndarray:
-        starts = [np.log([a, b]) for a in (0.3, 1.0, 3.0) for b in (0.2, 0.6, 1.5)]
-        fits = [
-            minimize(lambda t: ((law(*np.exp(t)) - curve) ** 2).mean(), s, method="Nelder-Mead")
-            for s in starts
-        ]
-        return law(*np.exp(min(fits, key=lambda one: one.fun).x))
-
-    fitted = {
-        "power": fit(lambda a, b: 1 - a * k**-b),
-        "exponential": fit(lambda a, b: np.exp(-a * k**-b)),
-        "shifted": power_law(k, *fit_power_law(ks, curve)[0]),
-    }
-    return {name: (value, float(((value - curve) ** 2).mean())) for name, value in fitted.items()}
-
-
-def law_table(counts: pd.DataFrame) -> pd.DataFrame:
-    """Return the error of each law for each table, method and benchmark.
-
-    Columns: table, method, benchmark, law, mse, and at_1, the error at k = 1 (fitted - measured, in
-    points). Groups with fewer than four different k are left out.
-    """
-    rows, key = [], ["table", "method", "benchmark"]
-    for which, group in counts.groupby(key, sort=False):
-        ks, values = curves(group)
-        if len(ks) < 4:
-            continue
-        mean = values.mean(0)
-        for law, (fitted, error) in laws(ks, mean).items():
-            row = dict(zip(key, which, strict=True), law=law, mse=error)
-            rows.append(row | {"at_1": 100 * (fitted[0] - mean[0])})
-    return pd.DataFrame(rows, columns=[*key, "law", "mse", "at_1"])
+    """Return table, method, benchmark, seed, step and b of the law for every run and step, as the
+    claims need them."""
+    return pd.DataFrame(
+        row | {"b": fit_power_law(ks, values.mean(0))[0, 1]}
+        for row, ks, values in groups(counts, "seed", "step")
+    )
 
 
 def budgets(counts: pd.DataFrame) -> pd.DataFrame:
@@ -138,13 +96,13 @@ def budgets(counts: pd.DataFrame) -> pd.DataFrame:
     The law is the shifted power law. There is one row for each table, method, benchmark and budget,
     from counts after the last step; counts with n < 100 are left out.
     """
-    rows, key = [], ["table", "method", "benchmark"]
-    for which, group in counts[counts["n"] >= 100].groupby(key, sort=False):
-        ks, values = curves(group)
+    rows = []
+    for row, ks, values in groups(counts[counts["n"] >= 100]):
         mean = values.mean(0)
         for budget in (10, 50):
             inside = [i for i, k in enumerate(ks) if k <= budget]
             fitted = fit_power_law([ks[i] for i in inside], mean[inside])[0]
-            row = dict(zip(key, which, strict=True), budget=budget, measured=mean[ks.index(100)])
-            rows.append(row | {"predicted": power_law([100], *fitted)[0], "fit": fitted.tolist()})
-    return pd.DataFrame(rows, columns=[*key, "budget", "measured", "predicted", "fit"])
+            found = {"budget": budget, "measured": mean[ks.index(100)]}
+            found |= {"predicted": power_law([100], *fitted)[0], "fit": fitted.tolist()}
+            rows.append(row | found)
+    return pd.DataFrame(rows)

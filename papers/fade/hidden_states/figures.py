@@ -9,18 +9,18 @@ from common.plotting import COLORS, panels, save
 from papers.fade.weights.figures import by_label
 
 
-def draw(root: Path) -> list[Path]:
-    """Draw every figure for which `root` has the table; return their paths without suffix."""
-    states, folder = root / "fade" / "hidden_states", root / "fade" / "figures"
-    named = {"residuals": (fig3, "fig3_residuals"), "proposition": (proposition, "prop15_1")}
-    return [
-        draw_one(pd.read_csv(states / f"{table}.csv"), folder / name)
-        for table, (draw_one, name) in named.items()
-        if (states / f"{table}.csv").exists()
-    ]
+def draw(root: Path) -> None:
+    """Draw every figure for which `root` has the table."""
+    for table, figure, name in (
+        ("residuals", fig3, "fig3_residuals"),
+        ("proposition", proposition, "prop15_1"),
+    ):
+        path = root / "fade" / "hidden_states" / f"{table}.csv"
+        if path.exists():
+            figure(pd.read_csv(path), root / "fade" / "figures" / name)
 
 
-def fig3(rows: pd.DataFrame, path: Path) -> Path:
+def fig3(rows: pd.DataFrame, path: Path) -> None:
     """Draw Fig. 3 left, Tables 10 and 11, along the direction of the batch gradient.
 
     The panels show rho_perp of right and wrong tokens, and the ratio of their residual norms beside
@@ -40,10 +40,9 @@ def fig3(rows: pd.DataFrame, path: Path) -> Path:
     for ax in axes[0]:
         ax.legend(fontsize=7)
     save(figure, path, drawn)
-    return path
 
 
-def proposition(rows: pd.DataFrame, path: Path) -> Path:
+def proposition(rows: pd.DataFrame, path: Path) -> None:
     """Draw Prop. 15.1 on synthetic tokens: r_1 against N, its limit and ||R_F|| against K.
 
     r_1 is drawn with its limit, ||R_F|| with 1/sqrt(K). The upper row is for wrong modes that are
@@ -74,4 +73,3 @@ def proposition(rows: pd.DataFrame, path: Path) -> Path:
         line[0].legend(fontsize=7)
         line[2].legend(fontsize=7)
     save(figure, path, rows)
-    return path

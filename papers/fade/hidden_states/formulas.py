@@ -88,7 +88,7 @@ def larger(correct: np.ndarray) -> str:
 
 
 def outer_sums(
-    v: Iterable[np.ndarray], h: np.ndarray, weights: dict[str, np.ndarray], dtype: str = "float64"
+    v: Iterable[np.ndarray], h: np.ndarray, weights: dict[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
     """Return sum_i w_i v_i x h_i of each weighting, (V, d), in one pass over `v`.
 
@@ -99,10 +99,10 @@ def outer_sums(
     start = 0
     for block in v:
         rows = slice(start, start + len(block))
-        block, states = block.astype(dtype, copy=False), h[rows].astype(dtype, copy=False)
+        block, states = block.astype(np.float64), h[rows].astype(np.float64)
         for name, w in weights.items():
             (at,) = np.nonzero(w[rows])
-            part = block[at].T @ (w[rows][at, None].astype(dtype) * states[at])
+            part = block[at].T @ (w[rows][at, None] * states[at])
             sums[name] = sums[name] + part if name in sums else part
         start = rows.stop
     return sums

@@ -3,10 +3,10 @@
 p is the solve rate and q = 1 - p; the other keyword arguments are those of the advantage of the
 same name in common/advantages/. The paper evaluates the forms at the true p and at the group's
 p_hat without distinction; masses.py shows where that matters. Two forms depend on our reading of
-what the text leaves open, as their docstrings say: `t2t` (its sigma_R) and `ha_dw` (its f is not
-printed).
+what the text leaves open: `t2t` (its sigma_R) and `ha_dw` (its f is not printed).
 """
 
+from collections.abc import Callable
 from math import exp, sqrt
 
 Masses = tuple[float, float]
@@ -17,44 +17,10 @@ def closed_form(advantage: str, p: float, arguments: dict) -> Masses | None:
 
     Return None if the paper prints no form for it.
     """
-    formula = FORMS.get(advantage)
-    return None if formula is None else formula(p, 1 - p, **arguments)
-
-
-def reinforce(p, q, **_) -> Masses:
-    """Sec 8.9, on log-mean-exp: "As beta -> 0, m_S -> p and m_F -> q (REINFORCE)".
-
-    With rewards 0 and 1 the weight A = r would have m_F = 0, since a failure has no weight. (p, q)
-    belongs to A = +1 or -1.
-    """
-    return p, q
-
-
-def grpo(p, q, **_) -> Masses:
-    """Sec 8.1: sqrt(p q)."""
-    return sqrt(p * q), sqrt(p * q)
-
-
-def skew_r(p, q, **_) -> Masses:
-    """Sec 8.1."""
-    return p * q * sqrt(p * q), p * q * sqrt(p * q)
-
-
-def mean_only(p, q, **_) -> Masses:
-    """Sec 2.2, Eqs. 4-6."""
-    return p * q, p * q
-
-
-def power_alpha(p, q, *, alpha, normalise, **_) -> Masses:
-    """C p q^alpha, with C of Eq. 27 in sec 4.3 and 14, but C = 1 in sec 8.2 and the algorithms."""
-    mass = peak(alpha, normalise) * p * q**alpha
-    return mass, mass
-
-
-def easy_power(p, q, *, alpha, normalise, **_) -> Masses:
-    """Sec 4.3: C p^alpha q."""
-    mass = peak(alpha, normalise) * p**alpha * q
-    return mass, mass
+    if advantage in BALANCED:
+        mass = BALANCED[advantage](p, 1 - p, **arguments)
+        return mass, mass
+    return FORMS[advantage](p, 1 - p, **arguments) if advantage in FORMS else None
 
 
 def peak(alpha: float, normalise: bool = True) -> float:
@@ -65,121 +31,48 @@ def peak(alpha: float, normalise: bool = True) -> float:
     return (1 + alpha) ** (1 + alpha) / (4 * alpha**alpha) if normalise else 1.0
 
 
-def asym_power(p, q, *, alpha_s, alpha_f, **_) -> Masses:
-    """Sec 8.2 item 2."""
-    return p * q**alpha_s, p**alpha_f * q
-
-
-def asym_grpo(p, q, *, delta, **_) -> Masses:
-    """Sec 4.1, sec 8.2 item 3."""
-    return p * q, p * q / delta
-
-
-def fade(p, q, *, alpha, delta, **_) -> Masses:
-    """Sec 10."""
-    return p * q**alpha, p * q**alpha / delta
-
-
-def t2t(p, q, *, alpha, **_) -> Masses:
-    """Eqs. 12-14: p q C / sigma_R, for responses of full length, where sigma_R = C sqrt(p q)."""
-    return sqrt(p * q), sqrt(p * q)
-
-
-def max_rl(p, q, **_) -> Masses:
-    """Sec 8.3."""
-    return q, q
-
-
-def pass_at_k_tang(p, q, *, k, **_) -> Masses:
-    """Sec 8.4.1: k p q^(k - 1), a sum over k responses, while the other forms are means."""
-    return k * p * q ** (k - 1), 0.0
-
-
-def pass_at_k_chen(p, q, *, k, **_) -> Masses:
-    """Sec 8.4.2, its population limit: p sqrt(q^k / (1 - q^k))."""
-    mass = p * sqrt(q**k / (1 - q**k))
-    return mass, mass
-
-
-def pass_at_k_mix(p, q, *, k, **_) -> Masses:
-    """Sec 8.4.3: p (p A_pass@k + q A_pass@1), A_pass@k = q^k / sigma_k, A_pass@1 = q / sigma_1."""
+def mix(p: float, q: float, k: int) -> float:
+    """Return p (p A_pass@k + q A_pass@1), A_pass@k = q^k / sigma_k, A_pass@1 = q / sigma_1."""
     at_k = q**k / sqrt(q**k * (1 - q**k))
-    mass = p * (p * at_k + q * q / sqrt(p * q))
-    return mass, mass
+    return p * (p * at_k + q * q / sqrt(p * q))
 
 
-def asym_rl(p, q, *, delta, **_) -> Masses:
-    """Sec 8.5."""
-    return p * (q - delta), q * (p + delta)
-
-
-def quantile(p, q, *, tau, **_) -> Masses:
-    """Sec 8.6."""
-    return (p, 0.0) if p <= tau else (0.0, q)
-
-
-def mc_grpo(p, q, **_) -> Masses:
-    """Sec 8.6: the median."""
-    return quantile(p, q, tau=0.5)
-
-
-def binary_contrastive(p, q, **_) -> Masses:
-    """Sec 8.7."""
-    return p, p
-
-
-def power_norm(p, q, *, gamma, **_) -> Masses:
-    """Sec 8.8."""
-    return (p * q) ** (1 - gamma), (p * q) ** (1 - gamma)
-
-
-def softmax(p, q, *, beta, **_) -> Masses:
-    """Sec 8.9."""
-    mass = (exp(beta) - 1) * p * q / (1 + p * (exp(beta) - 1))
-    return mass, mass
-
-
-def log_mean_exp(p, q, *, beta, **_) -> Masses:
-    """Sec 8.9."""
-    total = p * exp(beta) + q
-    return p * exp(beta) / total, q / total
-
-
-def ha_dw(p, q, *, anchor, scale, **_) -> Masses:
-    """Sec 8.10: f q p and q p. The paper does not print f; exp(C_t - p) of its weight is used."""
-    return scale * exp(anchor - p) * p * q, p * q
-
-
-def relu(p, q, **_) -> Masses:
-    """Sec 8.11."""
-    return p * q, 0.0
-
-
-FORMS = {
-    form.__name__: form
-    for form in (
-        reinforce,
-        grpo,
-        mean_only,
-        skew_r,
-        power_alpha,
-        easy_power,
-        asym_power,
-        asym_grpo,
-        fade,
-        t2t,
-        max_rl,
-        pass_at_k_tang,
-        pass_at_k_chen,
-        pass_at_k_mix,
-        asym_rl,
-        quantile,
-        mc_grpo,
-        binary_contrastive,
-        power_norm,
-        softmax,
-        log_mean_exp,
-        ha_dw,
-        relu,
-    )
+BALANCED: dict[str, Callable[..., float]] = {  # m_S = m_F
+    "grpo": lambda p, q, **_: sqrt(p * q),  # sec 8.1
+    "skew_r": lambda p, q, **_: p * q * sqrt(p * q),  # sec 8.1
+    "mean_only": lambda p, q, **_: p * q,  # sec 2.2, Eqs. 4-6
+    # C of Eq. 27 is in sec 4.3 and 14; in sec 8.2 and the algorithms C = 1
+    "power_alpha": lambda p, q, alpha, normalise: peak(alpha, normalise) * p * q**alpha,
+    "easy_power": lambda p, q, alpha, normalise: peak(alpha, normalise) * p**alpha * q,  # sec 4.3
+    # Eqs. 12-14: p q C / sigma_R, for responses of full length, where sigma_R = C sqrt(p q)
+    "t2t": lambda p, q, **_: sqrt(p * q),
+    "max_rl": lambda p, q, **_: q,  # sec 8.3
+    # sec 8.4.2, its population limit
+    "pass_at_k_chen": lambda p, q, k, **_: p * sqrt(q**k / (1 - q**k)),
+    "pass_at_k_mix": lambda p, q, k, **_: mix(p, q, k),  # sec 8.4.3
+    "binary_contrastive": lambda p, q, **_: p,  # sec 8.7
+    "power_norm": lambda p, q, gamma, **_: (p * q) ** (1 - gamma),  # sec 8.8
+    # sec 8.9
+    "softmax": lambda p, q, beta, **_: (exp(beta) - 1) * p * q / (1 + p * (exp(beta) - 1)),
+}
+FORMS: dict[str, Callable[..., Masses]] = {
+    # sec 8.9, on log-mean-exp: "As beta -> 0, m_S -> p and m_F -> q (REINFORCE)". With rewards 0
+    # and 1 the weight A = r would have m_F = 0, since a failure has no weight. (p, q) belongs to
+    # A = +1 or -1.
+    "reinforce": lambda p, q, **_: (p, q),
+    "asym_power": lambda p, q, alpha_s, alpha_f: (p * q**alpha_s, p**alpha_f * q),  # sec 8.2 item 2
+    "asym_grpo": lambda p, q, delta, **_: (p * q, p * q / delta),  # sec 4.1, sec 8.2 item 3
+    "fade": lambda p, q, alpha, delta, **_: (p * q**alpha, p * q**alpha / delta),  # sec 10
+    # sec 8.4.1: a sum over k responses, while the other forms are means
+    "pass_at_k_tang": lambda p, q, k, **_: (k * p * q ** (k - 1), 0.0),
+    "asym_rl": lambda p, q, delta, **_: (p * (q - delta), q * (p + delta)),  # sec 8.5
+    "quantile": lambda p, q, tau, **_: (p, 0.0) if p <= tau else (0.0, q),  # sec 8.6
+    "mc_grpo": lambda p, q, **_: (p, 0.0) if p <= 0.5 else (0.0, q),  # sec 8.6: the median
+    "log_mean_exp": lambda p, q, beta, **_: (
+        p * exp(beta) / (p * exp(beta) + q),
+        q / (p * exp(beta) + q),
+    ),  # sec 8.9
+    # sec 8.10: f q p and q p; exp(C_t - p) of its weight is used for f
+    "ha_dw": lambda p, q, anchor, scale, **_: (scale * exp(anchor - p) * p * q, p * q),
+    "relu": lambda p, q, **_: (p * q, 0.0),  # sec 8.11
 }

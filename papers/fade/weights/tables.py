@@ -6,30 +6,29 @@ with such a `model/`. Written below results_dir/fade/geometry/<name>:
 
     tensors     one row for each checkpoint and tensor: l2 = ||Delta||, energy_share of all
                 ||Delta||^2; for matrices also s1, s2, s1/s2, rank-1 fraction, stable rank, srank,
-                which decomposition was used and its error
-    parts       norms, shares and mean rank-1 fraction of the output head, of each layer and of the
-                rest (Fig. 8's "OH L2" and "Inner" are such shares: 6.1 + 28 x 3.32 = 99.1)
-    alignment   |cos| between the leading singular vectors of each checkpoint and of the last one
-                (Table 12)
-    thirds      means of `alignment` over the output head and the early, mid and late third of
-                layers, as Table 12 prints them: layer l of L is in third floor(3 l / L)
-    similarity  cosine of the whole weight changes of every two checkpoints
+                which decomposition was used and its error. Fig. 8's "OH L2" and "Inner" are sums of
+                energy_share: 6.1 + 28 x 3.32 = 99.1
+    thirds      |cos| between the leading singular vectors of each checkpoint and of the last one,
+                as Table 12 prints them
 
 A model with tied embeddings has one matrix for embedding and output head. Its change counts as the
 output head's here, although it also holds the gradient of the input side. The laptop model has tied
 embeddings; Qwen 2.5 7B has not. The paper prints neither the delta of srank nor whether its shares
-are of norms or of squared norms: `parts` has both.
+are of norms or of squared norms.
 """
 
 import re
-from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import dataclass
 from functools import partial
-from itertools import combinations
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
+
+from common.config.schema import Folder
 from common.errors import UserError, require
-from common.results.files import write_csv, write_json
+from common.metrics import weights
+from common.results.files import write_csv
 from papers.fade.weights.checkpoints import (
     Checkpoint,
     change,
@@ -39,16 +38,58 @@ from papers.fade.weights.checkpoints import (
     named,
     tensors,
 )
-from papers.fade.weights.config import Geometry
 
 HEAD, REST = "output head", "rest"
 THIRDS = ("early", "mid", "late")
 EMBEDDING = re.compile(r"(^|\.)(embed_tokens|wte)\.weight$")
 LM_HEAD = re.compile(r"(^|\.)lm_head\.weight$")
 LAYER = re.compile(r"\.(?:layers|h)\.(\d+)\.")
+RANDOMISED = {"rank": 8, "oversample": 12, "iterations": 8, "seed": 0}  # see metrics/weights.py
+Vectors = dict[tuple[str, str], tuple[np.ndarray, np.ndarray]]  # tensor, checkpoint -> u, v
 
 
-# ---- the tables
+@dataclass(frozen=True)
+class Geometry:
+    before: str | None
+    after: list[str]
+    name: str  # name of the folder that the tables go to
+    full_up_to: int  # largest shorter side of a matrix with all singular values computed
+    delta: float  # the delta of srank
+    block_mb: float  # float32 numbers of each checkpoint that are in memory at once
+    memory_gb: float  # limit of the process, in GB of 1e9 bytes
+    results_dir: Folder
+
+    def __post_init__(self):
+        require(
+            (self.before is None) == (not self.after),
+            "after",
+            self.after,
+            "give before=FOLDER and after=[FOLDER,...], or neither for the runs below results_dir",
+        )
+        require(0 < self.delta < 1, "delta", self.delta, "must be in (0, 1)")
+        require(self.block_mb > 0, "block_mb", self.block_mb, "must be above 0")
+
+
+def run(config: Geometry, progress: bool = False) -> list[Path]:
+    """Measure and write the tables; return their folders, one for each base model."""
+    if config.before is not None:
+        pairs = [(Checkpoint(locate(config.before), "before", "base"), named(config.after))]
+    else:
+        pairs = laptop_runs(Path(config.results_dir))
+    if not pairs:
+        raise UserError(
+            f"results_dir={config.results_dir}: holds no finished run of FADE; run one, or "
+            "give before=FOLDER after=[FOLDER,...]"
+        )
+    folders = []
+    for before, after in pairs:
+        folder = Path(config.results_dir) / "fade" / "geometry" / config.name
+        folder = folder if len(pairs) == 1 else folder / before.name
+        table, vectors = changes(config, before, after, progress)
+        write_csv(folder / "tensors.csv", table)
+        write_csv(folder / "thirds.csv", thirds(after, vectors))
+        folders.append(folder)
+    return folders
 
 
 def part_of(name: str, names: set[str]) -> str:
@@ -60,54 +101,42 @@ def part_of(name: str, names: set[str]) -> str:
     return f"layer {layer.group(1)}" if layer else REST
 
 
-def measure(config: Geometry, before: Checkpoint, after: list[Checkpoint], progress: bool) -> dict:
-    """Return the five tables by name."""
-    table, vectors, products = changes(config, before, after, progress)
-    aligned = alignment(after, vectors)
-    return {
-        "tensors": table,
-        "parts": parts(table),
-        "alignment": aligned,
-        "thirds": thirds(aligned),
-        "similarity": similarity([one.name for one in after], products),
-    }
+def changes(
+    config: Geometry, before: Checkpoint, after: list[Checkpoint], progress: bool
+) -> tuple[pd.DataFrame, Vectors]:
+    """Return (table of tensors, leading vectors of every matrix).
 
-
-def changes(config: Geometry, before: Checkpoint, after: list[Checkpoint], progress: bool) -> tuple:
-    """Return (table of tensors, leading vectors, inner products of whole changes).
-
-    The vectors (u, v) of every matrix are keyed by its name and the name of its checkpoint.
+    Raises UserError naming memory_gb before anything is read, if the limit is too low.
     """
-    import numpy as np
-    import pandas as pd
     from rich.progress import track
 
     old, new = tensors(before.path), [tensors(one.path) for one in after]
     for one, theirs in zip(after, new, strict=True):
         check_same(before, one, old, theirs)
-    check_memory(config, {name: shape for name, (_, shape) in old.items()}, len(after))
-    rows, vectors, products = [], {}, 0.0
+    needed = memory_gb(config, {name: shape for name, (_, shape) in old.items()}, len(after))
+    remedy = f"this takes {needed:.2g} GB; allow as much, or lower block_mb or full_up_to"
+    require(needed <= config.memory_gb, "memory_gb", config.memory_gb, remedy)
+    rows, vectors = [], {}
     for name in track(sorted(old), "weight changes", disable=not progress):
         shape = old[name][1]
         size = max(1, int(config.block_mb * 2**18 / np.prod(shape[1:])))
-        inner = inner_products([change(old, theirs, name, size, config.dtype) for theirs in new])
-        products += inner
-        for i, (one, theirs) in enumerate(zip(after, new, strict=True)):
-            row = about(one) | {"part": part_of(name, set(old)), "tensor": name}
-            row |= {"shape": "x".join(map(str, shape)), "l2": inner[i, i] ** 0.5}
+        for one, theirs in zip(after, new, strict=True):
+            blocks = partial(change, old, theirs, name, size)
+            flat = (block.ravel().astype(np.float64) for block in blocks())
+            row = one.about() | {"part": part_of(name, set(old)), "tensor": name}
+            row |= {"shape": "x".join(map(str, shape)), "l2": sum(x @ x for x in flat) ** 0.5}
             if len(shape) == 2 and min(shape) > 1:
-                blocks = partial(change, old, theirs, name, size, config.dtype)
-                svd = decompose(config, blocks, name, shape)
+                if whole(config, name, shape):
+                    svd = weights.full(blocks)
+                else:
+                    svd = weights.randomised(blocks, **RANDOMISED)
                 vectors[name, one.name] = (svd.u, svd.v)
                 row |= described(svd, config.delta)
             rows.append(row)
     table = pd.DataFrame(rows)
     energy = table.l2**2
     table["energy_share"] = 100 * energy / energy.groupby(table.checkpoint).transform("sum")
-    return table, vectors, products
-
-
-Shapes = dict[str, tuple[int, ...]]  # name of a tensor -> its shape
+    return table, vectors
 
 
 def whole(config: Geometry, name: str, shape: tuple[int, ...]) -> bool:
@@ -118,73 +147,33 @@ def whole(config: Geometry, name: str, shape: tuple[int, ...]) -> bool:
     return min(shape) <= config.full_up_to or LM_HEAD.search(name) is not None
 
 
-def check_memory(config: Geometry, shapes: Shapes, count: int) -> None:
-    """Raise UserError naming memory_gb if `count` changes of tensors of these shapes need more."""
-    needed = memory_gb(config, shapes, count)
-    require(
-        needed <= config.memory_gb,
-        "memory_gb",
-        config.memory_gb,
-        f"this takes {needed:.2g} GB; allow as much, lower block_mb={config.block_mb:g} or "
-        f"full_up_to={config.full_up_to}, or give fewer checkpoints at once ({count} now)",
-    )
+def memory_gb(config: Geometry, shapes: dict[str, tuple[int, ...]], count: int) -> float:
+    """Return the memory that `changes` of `count` checkpoints takes at once, in GB of 1e9 bytes.
 
-
-def memory_gb(config: Geometry, shapes: Shapes, count: int) -> float:
-    """Return the memory that `measure` takes at once, in GB of 1e9 bytes.
-
-    The sum has 0.5 for Python and its libraries; for each checkpoint a block of the weights before
-    and after, of their difference, and of the difference in float64; the singular value
-    decomposition of one matrix at a time (common/metrics/weights.py); and the leading vectors of
-    all matrices.
+    The sum has 0.5 for Python and its libraries; a block of the weights before and after, of their
+    difference, and of the difference in float64; the singular value decomposition of one matrix at
+    a time (common/metrics/weights.py); and the leading vectors of all matrices.
     """
-    number = 8 if config.dtype == "float64" else 4
-    blocks, kept, largest = count * config.block_mb * 2**18 * (3 * number + 8), 0, 0
+    kept = largest = 0
     for name, shape in shapes.items():
         if len(shape) != 2 or min(shape) < 2:
             continue
         (m, n), small = shape, min(shape)
         kept += 8 * (m + n) * count
         if whole(config, name, shape):
-            held = 8 * 4 * small**2 + (m * n * (number + 8) if m < n else 0)
+            held = 8 * 4 * small**2 + (12 * m * n if m < n else 0)
         else:
-            held = 8 * (2 * m + 3 * n) * min(config.rank + config.oversample, n)
+            held = 8 * (2 * m + 3 * n) * (RANDOMISED["rank"] + RANDOMISED["oversample"])
         largest = max(largest, held)
-    return 0.5 + (blocks + kept + largest) / 1e9
+    return 0.5 + (config.block_mb * 2**18 * (3 * 4 + 8) + kept + largest) / 1e9
 
 
-def inner_products(changes: list[Iterator]):
-    """Return <Delta_a, Delta_b> of every two changes of one tensor, in float64."""
-    import numpy as np
-
-    total = np.zeros((len(changes), len(changes)))
-    for blocks in zip(*changes, strict=True):
-        flat = [block.ravel().astype(np.float64) for block in blocks]
-        total += [[a @ b for b in flat] for a in flat]
-    return total
-
-
-def decompose(config: Geometry, blocks, name: str, shape: tuple[int, ...]):
-    from common.metrics import weights
-
-    if whole(config, name, shape):
-        return weights.full(blocks)
-    keys = ("rank", "oversample", "iterations", "seed")
-    return weights.randomised(blocks, **{key: getattr(config, key) for key in keys})
-
-
-def about(one: Checkpoint) -> dict:
-    return {"checkpoint": one.name, "label": one.label, "seed": one.seed, "step": one.step}
-
-
-def described(svd, delta: float) -> dict:
+def described(svd: weights.Svd, delta: float) -> dict:
     """Return the columns of the table that describe a matrix by its decomposition.
 
     The entries of u belong to the rows of the matrix; in the output head these are output tokens
     (Sec. 15.1).
     """
-    from common.metrics import weights
-
     return {
         "s1": svd.s[0],
         "s2": svd.s[1],
@@ -199,91 +188,28 @@ def described(svd, delta: float) -> dict:
     }
 
 
-def parts(table):
-    """Return one row for each checkpoint and part.
+def thirds(after: list[Checkpoint], vectors: Vectors) -> pd.DataFrame:
+    """Return |cos| of u and of v with those of the last checkpoint of the same label and seed, as
+    Table 12 prints them.
 
-    It holds the part's norm, its share of all ||Delta||^2 and its norm's share of the sum of all
-    parts' norms, both in percent, and the mean rank-1 fraction of its matrices.
+    There is one row for each checkpoint and part: the output head, or the mean over the matrices in
+    the early, mid or late third of the layers. Layer l of L is in third floor(3 l / L).
     """
-    keys = ["checkpoint", "label", "seed", "step", "part"]
-    squared = table.assign(squared=table.l2**2).groupby(keys, sort=False, dropna=False)
-    sums = squared.agg(
-        squared=("squared", "sum"),
-        energy_share=("energy_share", "sum"),
-        rank1_fraction=("rank1_fraction", "mean"),
-    ).reset_index()
-    sums.insert(len(keys), "l2", sums.squared**0.5)
-    sums["l2_share"] = 100 * sums.l2 / sums.groupby("checkpoint").l2.transform("sum")
-    return sums.drop(columns="squared")
-
-
-def alignment(after: list[Checkpoint], vectors: dict):
-    """Return |cos| of u and of v with those of the last checkpoint, for Table 12.
-
-    There is one row for each checkpoint and matrix. The last checkpoint is the last one with the
-    same label and seed.
-    """
-    import pandas as pd
-
-    from common.metrics.weights import cosine
-
     last = {(one.label, one.seed): one for one in after}
-    names = {name for name, _ in vectors}
+    names = sorted({name for name, _ in vectors})
+    layer = {name: int(found[1]) for name in names if (found := LAYER.search(name))}
     rows = []
-    for name, one in ((n, o) for o in after for n in sorted(names)):
+    for one in after:
         end = last[one.label, one.seed]
-        (u, v), (last_u, last_v) = vectors[name, one.name], vectors[name, end.name]
-        row = about(one) | {"last": end.name, "part": part_of(name, names), "tensor": name}
-        rows.append(row | {"cos_u": cosine(u, last_u), "cos_v": cosine(v, last_v)})
-    return pd.DataFrame(rows)
-
-
-def thirds(table):
-    """Average `alignment` as Table 12 prints it.
-
-    There is one row for each checkpoint and part: the output head, or the early, mid or late third
-    of layers.
-    """
-    layer = table.part.str.extract(r"^layer (\d+)$")[0].astype(float)
-    third = 3 * layer // (1 + layer.max())
-    where = third.map(dict(enumerate(THIRDS))).fillna(table.part.where(table.part == HEAD))
-    rows = table.assign(part=where).dropna(subset="part")
+        for name in names:
+            part = part_of(name, set(names))
+            if name in layer:
+                part = THIRDS[3 * layer[name] // (1 + max(layer.values()))]
+            (u, v), (last_u, last_v) = vectors[name, one.name], vectors[name, end.name]
+            row = one.about() | {"last": end.name, "part": part}
+            row |= {"cos_u": weights.cosine(u, last_u), "cos_v": weights.cosine(v, last_v)}
+            rows.append(row)
+    table = pd.DataFrame(rows)
     keys = ["checkpoint", "label", "seed", "step", "last", "part"]
-    return rows.groupby(keys, sort=False, dropna=False)[["cos_u", "cos_v"]].mean().reset_index()
-
-
-def similarity(names: list[str], products):
-    """Return the cosine of the whole weight changes of every two checkpoints.
-
-    It is missing if one of the changes is 0.
-    """
-    import pandas as pd
-
-    length = products.diagonal() ** 0.5
-    rows = []
-    for i, j in combinations(range(len(names)), 2):
-        both = length[i] * length[j]
-        rows.append((names[i], names[j], products[i, j] / both if both > 0 else None))
-    return pd.DataFrame(rows, columns=["a", "b", "cosine"])
-
-
-def run(config: Geometry, progress: bool = False) -> list[Path]:
-    """Measure and write the tables; return their folders, one for each base model."""
-    if config.before is not None:
-        pairs = [(Checkpoint(locate(config.before), "before", "base"), named(config.after))]
-    else:
-        pairs = laptop_runs(Path(config.results_dir))
-        if not pairs:
-            raise UserError(
-                f"results_dir={config.results_dir}: holds no finished run of FADE; run one, or "
-                "give before=FOLDER after=[FOLDER,...]"
-            )
-    folders = []
-    for before, after in pairs:
-        folder = config.folder if len(pairs) == 1 else config.folder / before.name
-        for name, table in measure(config, before, after, progress).items():
-            write_csv(folder / f"{name}.csv", table)
-        listed = {"before": str(before.path), "after": {o.name: str(o.path) for o in after}}
-        write_json(folder / "settings.json", asdict(config) | listed)
-        folders.append(folder)
-    return folders
+    means = table[table.part != REST].groupby(keys, sort=False, dropna=False)
+    return means[["cos_u", "cos_v"]].mean().reset_index()

@@ -33,13 +33,3 @@ def test_coefficients_recover_a_known_law_from_counts():
     assert predictions.loc[50, "predicted"] == pytest.approx(
         predictions.loc[50, "measured"], abs=0.01
     )
-
-
-def test_laws_find_their_own():
-    ks = scaling.KS
-    k = np.array(ks, dtype=float)
-    made = {"power": 1 - 0.6 * k**-0.5, "exponential": np.exp(-1.2 * k**-0.6)}
-    for law, curve in made.items():
-        errors = {name: error for name, (_, error) in fits.laws(ks, curve).items()}
-        assert errors[law] < 1e-8, law
-        assert errors["shifted"] <= errors["exponential"] + 1e-9

@@ -8,9 +8,8 @@ from tiny import TINY
 
 from common.config.compose import compose
 from common.config.strict import strict
-from common.errors import UserError
 from papers.fade.hidden_states import formulas, tables
-from papers.fade.hidden_states.config import States
+from papers.fade.hidden_states.tables import States
 
 
 def random(*shape: int, seed: int = 0) -> np.ndarray:
@@ -161,14 +160,14 @@ def test_more_wrong_modes_leave_a_smaller_residual(delta):
 # ---- on laptop checkpoints
 
 
-def test_hidden_states_of_a_laptop_run(tiny, results):
+def test_hidden_states_of_a_laptop_run_and_of_its_checkpoints(tiny, results, tmp_path, monkeypatch):
+    """As found below results_dir, and given by their folders and read in small parts."""
     from common.backends.local import train
 
+    monkeypatch.setattr(tables.proposition, "__defaults__", ((50,), (2,), (1.0,)))
     x = tiny("paper=fade", "method=grpo", "optim.steps=2", "table=other")
-    train(x, progress=False)
-    made = ["prompts=30", "group_size=16", "N=[50]", "K=[2]", "delta=[1]"]
-    config = states(*made, f"results_dir={results}")
-    folder = tables.run(config, progress=False)
+    run = train(x, progress=False)
+    folder = tables.run(states("prompts=30", f"results_dir={results}"))
     rows = pd.read_csv(folder / "residuals.csv")
     assert list(rows.label) == ["base", "base", x.label, x.label]
     assert list(rows.direction) == ["gradient", "states"] * 2
@@ -177,36 +176,14 @@ def test_hidden_states_of_a_laptop_run(tiny, results):
     assert rows.rho_S.between(-1, 1).all()
     assert (rows.norm_F > 0).all()
     assert rows.clt_ratio.to_numpy() == pytest.approx((rows.n_S / rows.n_F) ** 0.5)
-    again = pd.read_csv(tables.run(config, progress=False) / "residuals.csv")
-    pd.testing.assert_frame_equal(rows, again)
     assert len(pd.read_csv(folder / "proposition.csv")) == 2
-
-
-def test_given_checkpoints_have_the_laptops_numbers(tiny, results, tmp_path):
-    """By their folders, in small parts and without the laptop study's own list; and their batch
-    gradients one after the other."""
-    from common.backends.local import train
-
-    x = tiny("paper=fade", "method=grpo", "method.entropy_coef=0.1", "optim.steps=2", "table=other")
-    run = train(x, progress=False)
-    made = ["prompts=20", "N=[50]", "K=[2]", "delta=[1]"]
-    known = pd.read_csv(
-        tables.run(states(*made, f"results_dir={results}"), progress=False) / "residuals.csv"
-    )
     base = next(results.glob("models/*/DONE")).parent
     of = ",".join(f"'{one}'" for one in TINY)
     given = [f"checkpoints=[{base},{run}]", f"of=[{of}]", f"results_dir={tmp_path / 'given'}"]
-    small = ["responses=7", "block_mb=0.01"]
-    folder = tables.run(states(*made, *given, *small), progress=False)
-    rows = pd.read_csv(folder / "residuals.csv")
-    numbers = known.columns[list(known.columns).index("r1") :]
-    np.testing.assert_allclose(rows[numbers], known[numbers], rtol=1e-4)
-    pairs = pd.read_csv(folder / "successive.csv")
-    assert pairs[["checkpoint", "next"]].values.tolist() == [[base.name, run.name]]
-    assert 0 < pairs.cos_gradient[0] < 0.999
-    assert 0 < pairs.cos_u[0] <= 1
-    with refuses("memory_gb", "0.5"):
-        tables.run(states(*made, *given, "memory_gb=0.5"), progress=False)
+    again = tables.run(states("prompts=30", *given, "responses=7", "block_mb=0.01"))
+    numbers = rows.columns[list(rows.columns).index("r1") :]
+    found = pd.read_csv(again / "residuals.csv")
+    np.testing.assert_allclose(found[numbers], rows[numbers], rtol=1e-4)
 
 
 def test_tokens_are_the_policys_own(tiny, results):
@@ -248,21 +225,8 @@ def test_tokens_are_the_policys_own(tiny, results):
     np.testing.assert_allclose(A[ends].reshape(5, 4).sum(1), 0, atol=1e-6)
 
 
-# ---- bad input, and the prompts of the cluster rows
-
-
-@pytest.mark.parametrize(
-    ("override", "message"),
-    [
-        ("p=1", r"p=1\.0: must be in"),
-        ("K=[63]", "K=63: must be 1..width-2=62"),
-        ("N=[1]", "N=1: must be at least 2"),
-        ("delta=[0]", r"delta=0\.0: must be above 0"),
-        ("prompts=1", "prompts=1: must be at least 2"),
-        ("checkpoints=[a]", r"of=\[\]: give checkpoints="),
-        ("block_mb=0", r"block_mb=0\.0: must be above 0"),
-    ],
-)
-def test_bad_settings_are_named(override, message):
-    with pytest.raises(UserError, match=message):
-        states(override)
+def test_settings_that_cannot_be_are_named():
+    with refuses("prompts", 1):
+        states("prompts=1")
+    with refuses("of", []):
+        states("checkpoints=[a]")

@@ -113,9 +113,9 @@ def test_theory_writes_its_tables_and_figures(tmp_path, monkeypatch, by_advantag
     assert drawn == {
         "fig2", "table1", "fig7", "sec14_alpha", "theorem_13_1", "theorem_12_1", "retry",
     }  # fmt: skip
-    from papers.fade.compare import entropy_rows, mass_rows, theory_rows
+    from papers.fade.compare import exact_rows
 
-    rows = pd.concat([*mass_rows(tmp_path), entropy_rows(tmp_path), *theory_rows(tmp_path)])
+    rows = pd.concat(exact_rows(tmp_path))
     assert set(rows["table"]) == {
         "masses", "table8", "sec14", "kish", "entropy", "scaling", "multi_turn",
     }  # fmt: skip
