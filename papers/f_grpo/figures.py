@@ -13,13 +13,17 @@ import pandas as pd
 from common.comparison import laptop_figures
 from common.comparison.gather import LAPTOP, read
 from common.palette import colors
-from common.plotting import COLORS, dots, panels, save
-from papers.f_grpo import laptop
+from common.plotting import dots, panels, save
 from papers.f_grpo.simulation import figures as simulation_figures
 
-MAIN = colors(laptop.METHODS)
-NAMES = ("N=2", "N=8", "N=32", "F-GRPO\nγ=0.5", "F-GRPO\nγ=1")  # N=8 in the last two
-SHORT = dict(zip(MAIN, NAMES, strict=True))
+SHORT = {
+    "GRPO (N=2)": "N=2",
+    "GRPO (N=8)": "N=8",
+    "GRPO (N=32)": "N=32",
+    "F-GRPO (N=8, gamma=0.5)": "F-GRPO\nγ=0.5",
+    "F-GRPO (N=8, gamma=1)": "F-GRPO\nγ=1",
+}
+MAIN = colors(SHORT)
 
 
 def draw(root: Path) -> None:
@@ -32,9 +36,6 @@ def draw(root: Path) -> None:
     laptop_figures.draw(rows, MAIN, folder)
     for table in laptop_figures.tables(rows, MAIN):
         group_size(rows[rows["table"] == table], folder / f"{table}_group_size")
-    measured = root / "f_grpo" / LAPTOP / "tail_miss.csv"
-    if measured.exists():
-        tail_miss(measured, folder / "laptop_tail_miss")
 
 
 def group_size(rows: pd.DataFrame, path: Path) -> None:
@@ -54,30 +55,3 @@ def group_size(rows: pd.DataFrame, path: Path) -> None:
         axis.set(title=f"{benchmark} {metric.replace('_', ' ')} (%)")
         drawn.append(hits[hits["method"].isin(list(there))])
     save(figure, path, pd.concat(drawn))
-
-
-def tail_miss(table: Path, path: Path) -> None:
-    """Draw Lemma 3.1 beside the measured groups of real samples, for the base model and trained
-    models on natural prompts. Runs of table laptop_standard are left out."""
-    drawn = pd.read_csv(table)
-    drawn = drawn[drawn["table"] != "laptop_standard"]
-    figure, axes = panels(1, width=4.6, height=3.2)
-    axis = axes[0, 0]
-    for method, points in drawn.groupby("method", sort=False):
-        color = MAIN.get(method, COLORS[7])
-        line = laptop_figures.style(method)["linestyle"]
-        axis.plot(points["N"], points["predicted"], line, color=color, label=method)
-        axis.errorbar(
-            points["N"],
-            points["measured"],
-            points["difference_stderr"],
-            fmt="o",
-            color=color,
-            markersize=4,
-        )
-    axis.set_xscale("log", base=2)
-    axis.set_xticks(points["N"], points["N"].astype(str))
-    axis.set(xlabel="group size N", ylabel=r"$\Pr(\mathcal{B}_\tau)$", ylim=(0, None))
-    axis.set_title("lines: Lemma 3.1; points: measured groups", fontsize=9)
-    axis.legend(fontsize=8)
-    save(figure, path, drawn)

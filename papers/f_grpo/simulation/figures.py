@@ -1,15 +1,14 @@
-"""Figure 4 of F-GRPO (App. J) and two figures that the paper does not have, drawn from the rows of
-the simulation."""
+"""Figure 4 of F-GRPO (App. J), and its last panel for every reading of the update, drawn from the
+rows of the simulation."""
 
 from pathlib import Path
 
 import pandas as pd
 
-from common.errors import UserError
 from common.plotting import COLORS, band, legend, panels, plt, save
 
+MAIN = "score_adam"
 SHOWN = (2, 16, 128, 1024, 8192, 32768, 131072)  # N of the curves against the step
-MATCHED = (64, 128, 1024, 8192, 16384, 32768)  # N whose curves leave their start
 OBJECTIVES = ("score", "printed", "eq7")
 OPTIMIZERS = {"sgd": (":", "o"), "adam": ("-", "s"), "adamw": ("--", "^")}  # line, marker
 DASH = {0: "-", 1: "--"}  # gamma -> line
@@ -17,34 +16,18 @@ LABELS = {"Q_pos": "correct mass $Q_{pos}$", "M_ret": "retained mass $M_{ret}$"}
 
 
 def draw(simulation: Path, folder: Path) -> None:
-    """Draw every figure of the tables in the folder `simulation` into `folder`."""
-    figure(
-        *(pd.read_csv(simulation / f"{name}.csv.gz") for name in ("final", "trajectory")), folder
-    )
+    """Draw Fig. 4 of the reading MAIN and, if there are several readings, fig4_readings into
+    `folder`, from the tables in the folder `simulation`.
 
-
-def figure(
-    final: pd.DataFrame, trajectory: pd.DataFrame, folder: Path, reading: str = "score_adam"
-) -> None:
-    """Save fig4, fig4_matched and, if there are several readings, fig4_readings: pdf, png and csv.
-
-    A reading is one choice of objective and optimiser (tables.py). `final` and `trajectory` are the
-    tables that the simulation writes. fig4 has the paper's panels: (a) Q_pos and (b) M_ret against
-    the step at gamma = 0, (c) both after the last step against N. fig4_matched plots M_ret against
-    Q_pos along training, because gamma = 1 also slows Q_pos down and equal steps are not equal
-    progress. Lines are means over seeds and bands are their range; fig4_matched has one line per
-    seed. The paper's shading of a "concentration zone" is left out, because its edges are not
-    defined. Raises UserError if `reading` has no rows.
+    A reading is one choice of objective and optimiser (tables.py). Fig. 4 has the paper's panels:
+    (a) Q_pos and (b) M_ret against the step at gamma = 0, (c) both after the last step against N.
+    Lines are means over seeds and bands are their range. The paper's shading of a "concentration
+    zone" is left out, because its edges are not defined.
     """
-    paths = trajectory[trajectory["reading"] == reading]
-    if paths.empty:
-        known = ", ".join(sorted(trajectory["reading"].unique())) or "none"
-        raise UserError(
-            f"reading={reading}: no rows; run the simulation with it, or choose from: {known}"
-        )
-    last = final[final["reading"] == reading]
-    _figure4(last, paths, folder)
-    _matched(paths, folder)
+    final, paths = (pd.read_csv(simulation / f"{name}.csv.gz") for name in ("final", "trajectory"))
+    paths = paths[paths["reading"] == MAIN]
+    if len(paths):
+        _figure4(final[final["reading"] == MAIN], paths, folder)
     if final["reading"].nunique() > 1:
         _readings(final, folder)
 
@@ -53,11 +36,12 @@ def _figure4(last: pd.DataFrame, trajectory: pd.DataFrame, folder: Path) -> None
     fig, axes = panels(3)
     drawn = []
     gamma = min(trajectory["gamma"])
-    sizes = _shown(trajectory, SHOWN)
+    sizes = [N for N in SHOWN if N in set(trajectory["N"])]
     for axis, letter, metric in zip(axes[0], "ab", LABELS, strict=False):
         curves = trajectory[(trajectory["gamma"] == gamma) & trajectory["N"].isin(sizes)]
         for N, rows in _spread(curves, metric, ["N", "step"]).groupby("N"):
-            band(axis, rows["step"], rows, _color(N, sizes), label=f"{N:,}")
+            color = plt.get_cmap("viridis")(0.92 * sizes.index(N) / max(1, len(sizes) - 1))
+            band(axis, rows["step"], rows, color, label=f"{N:,}")
             drawn.append(rows.assign(panel=letter, metric=metric, gamma=gamma))
         axis.set(xlabel="step", ylabel=LABELS[metric], ylim=(-0.03, 1.03))
         axis.set_title(f"({letter}) $\\gamma$ = {gamma:g}")
@@ -76,30 +60,6 @@ def _figure4(last: pd.DataFrame, trajectory: pd.DataFrame, folder: Path) -> None
     save(fig, folder / "fig4", pd.concat(drawn, ignore_index=True)[columns])
 
 
-def _matched(trajectory: pd.DataFrame, folder: Path) -> None:
-    sizes = _shown(trajectory, MATCHED)
-    columns = ["N", "gamma", "seed", "step", "Q_pos", "M_ret"]
-    rows = trajectory.loc[trajectory["N"].isin(sizes), columns]
-    width = min(3, len(sizes))
-    fig, axes = panels(width, -(-len(sizes) // width), 2.6, 2.3, sharex=True, sharey=True)
-    for axis, N in zip(axes.flat, sizes, strict=False):
-        for i, (gamma, runs) in enumerate(rows[rows["N"] == N].groupby("gamma")):
-            style = {"color": COLORS[i % len(COLORS)], "ls": DASH.get(gamma, ":"), "lw": 1.1}
-            for seed, line in runs.groupby("seed"):
-                label = f"$\\gamma$ = {gamma:g}" if seed == 0 else None
-                axis.plot(line["Q_pos"], line["M_ret"], label=label, **style)
-                axis.plot(*line[["Q_pos", "M_ret"]].iloc[-1], "o", ms=4, color=style["color"])
-        axis.set_title(f"$N$ = {N:,}")
-        axis.set(xlabel="$Q_{pos}$", ylabel="$M_{ret}$", ylim=(-0.03, 1.03))
-        axis.label_outer()
-    for axis in axes.flat[len(sizes) :]:
-        axis.set_axis_off()
-    axes[0, 0].legend(loc="lower left")
-    title = "Retained against total correct mass along training; one line a seed, dot: last step"
-    fig.suptitle(title, fontsize=9)
-    save(fig, folder / "fig4_matched", None)
-
-
 def _readings(final: pd.DataFrame, folder: Path) -> None:
     gamma = min(final["gamma"])
     fig, axes = panels(3)
@@ -110,9 +70,8 @@ def _readings(final: pd.DataFrame, folder: Path) -> None:
         table = _spread(final[final["gamma"] == gamma], metric, ["reading", "N"])
         for name in names:
             objective, optimizer = name.split("_")
-            place = OBJECTIVES.index(
-                objective
-            )  # hollow marks in three sizes, so that coinciding lines show
+            # hollow marks in three sizes, so that coinciding lines show
+            place = OBJECTIVES.index(objective)
             style = {"color": COLORS[place], "ms": 4 + 2.5 * place, "mfc": "none"}
             style |= dict(zip(("ls", "marker"), OPTIMIZERS[optimizer], strict=True))
             shown = table[table["reading"] == name]
@@ -129,15 +88,6 @@ def _readings(final: pd.DataFrame, folder: Path) -> None:
 def _spread(rows: pd.DataFrame, metric: str, by: list[str]) -> pd.DataFrame:
     """Return the mean, lowest and highest value over seeds."""
     return rows.groupby(by, as_index=False)[metric].agg(mean="mean", low="min", high="max")
-
-
-def _shown(trajectory: pd.DataFrame, chosen: tuple) -> list[int]:
-    present = sorted(trajectory["N"].unique())
-    return [N for N in present if N in chosen] or present[:6]
-
-
-def _color(N: int, sizes: list[int]):
-    return plt.get_cmap("viridis")(0.92 * sizes.index(N) / max(1, len(sizes) - 1))
 
 
 def _group_size_axis(axis) -> None:

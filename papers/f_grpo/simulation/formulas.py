@@ -10,12 +10,10 @@ def draw(cdf, uniforms):
     import numpy as np
     import torch
 
-    scaled = uniforms * cdf[:, -1:]
-    if cdf.is_cuda:
-        index = torch.searchsorted(cdf, scaled, right=True)
-    else:  # on a CPU numpy sorts, and searches sorted keys, several times faster than torch
-        rows = zip(cdf.numpy(), np.sort(scaled.numpy(), axis=1), strict=True)
-        index = torch.from_numpy(np.stack([np.searchsorted(c, u, side="right") for c, u in rows]))
+    # numpy sorts, and searches sorted keys, several times faster than torch
+    scaled = np.sort((uniforms * cdf[:, -1:]).numpy(), axis=1)
+    rows = zip(cdf.numpy(), scaled, strict=True)
+    index = torch.from_numpy(np.stack([np.searchsorted(c, u, side="right") for c, u in rows]))
     return index.clamp_(max=cdf.shape[1] - 1)  # u * cdf_A may round up to cdf_A
 
 

@@ -14,20 +14,14 @@ the number of actions.
 
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, replace
+from dataclasses import asdict
+from itertools import product
 from pathlib import Path
 
 import pandas as pd
 import torch
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import track
 
-from common.errors import UserError
 from common.results.files import config_hash, read_csv, write_csv, write_json
 from common.results.run import Run
 from common.sweeps.schedule import end_with_parent
@@ -47,13 +41,13 @@ def simulate(config: Simulation, *, N: int, gamma: float, seeds: list[int]):
     and metrics are float64.
     """
     torch.set_flush_denormal(True)  # unsampled actions' moments decay to denormals, which are slow
-    z = torch.full((len(seeds), config.actions), config.incorrect_logit, device=config.device)
+    z = torch.full((len(seeds), config.actions), config.incorrect_logit)
     z[:, : config.correct] = config.correct_logit
     z[:, 0] = config.anchor_logit
     m, v, weights, counts = (torch.zeros_like(z) for _ in range(4))
-    cdf, ones = torch.zeros_like(z, dtype=torch.float64), torch.ones(len(seeds), N, device=z.device)
+    cdf, ones = torch.zeros_like(z, dtype=torch.float64), torch.ones(len(seeds), N)
     streams = [int(config_hash({"N": N, "seed": seed}), 16) for seed in seeds]
-    generators = [torch.Generator(z.device).manual_seed(stream) for stream in streams]
+    generators = [torch.Generator().manual_seed(stream) for stream in streams]
     objective = {key: getattr(config, key) for key in ("objective", "correct", "R_c", "R_w")}
     names = ("optimizer", "lr", "betas", "eps", "weight_decay")
     optimizer = {key: getattr(config, key) for key in names}
@@ -70,9 +64,8 @@ def simulate(config: Simulation, *, N: int, gamma: float, seeds: list[int]):
                 rows.append((*key, *metrics(now, start).values()))
         if step == config.steps:
             break
-        options = {"device": z.device, "dtype": torch.float64}
-        uniforms = torch.stack([torch.rand(N, generator=g, **options) for g in generators])
-        counts.zero_().scatter_add_(1, draw(cdf, uniforms), ones)
+        uniforms = [torch.rand(N, generator=g, dtype=torch.float64) for g in generators]
+        counts.zero_().scatter_add_(1, draw(cdf, torch.stack(uniforms)), ones)
         p = weights.div_(cdf[:, -1:].float())
         ascend(z, gradient(counts, p, gamma=gamma, **objective), m, v, step + 1, **optimizer)
     return pd.DataFrame(rows, columns=COLUMNS)
@@ -84,33 +77,21 @@ def run(config: Simulation) -> Path:
     Sweeps that differ only in reading, gamma, N and seeds share one run folder,
     `simulation-<hash>`, with one file for each (reading, gamma, N, seed). trajectory holds all of
     these files in order, final their last steps. A sweep that was killed resumes where it was.
-    Raises UserError if the device is not available.
     """
-    config = _with_device(config)
     varied = ("objective", "optimizer", "N", "gamma", "seeds", "workers", "results_dir")
     shared = {key: value for key, value in asdict(config).items() if key not in varied}
-    shared["betas"] = list(config.betas)
+    shared |= {"betas": list(config.betas), "device": "cpu"}  # all of it makes the run's id
     root = Path(config.results_dir)
     store = Run(root, "f_grpo", f"simulation-{config_hash(shared)}", shared)
     try:
         units = store.path / "units"
-        missing = []
         # the longest parts first, so that no worker is left with one alone at the end
-        for N in sorted(config.N, reverse=True):
-            for gamma in config.gamma:
-                todo = [
-                    s for s in range(config.seeds) if not _file(units, config, N, gamma, s).exists()
-                ]
-                # a GPU runs all seeds of one (N, gamma) as one batch, a CPU one seed at a time
-                groups = [todo] if config.device == "cuda" else [[seed] for seed in todo]
-                missing += [(N, gamma, group) for group in groups if group]
+        parts = product(sorted(config.N, reverse=True), config.gamma, range(config.seeds))
+        missing = [part for part in parts if not _file(units, config, *part).exists()]
         if missing:
             (store.path / "DONE").unlink(missing_ok=True)
-            for N, gamma, frame in _progress(
-                _computed(config, missing), len(missing), config.reading
-            ):
-                for seed, rows in frame.groupby("seed"):
-                    write_csv(_file(units, config, N, gamma, seed), rows)
+            for part, rows in track(_computed(config, missing), config.reading, len(missing)):
+                write_csv(_file(units, config, *part), rows)
         trajectory = pd.concat([read_csv(file, COLUMNS) for file in units.glob("*.csv")])
         trajectory = trajectory.sort_values([*KEYS, "step"], ignore_index=True)
         folder = root / "f_grpo" / "simulation"
@@ -130,42 +111,25 @@ def _file(units: Path, config: Simulation, N: int, gamma: float, seed: int) -> P
 
 
 def _computed(config: Simulation, missing: list):
-    """Yield (N, gamma, rows) of each missing (N, gamma, seeds) when it is finished."""
-    if config.device == "cuda" or config.workers == 1:
-        for N, gamma, seeds in missing:
-            yield N, gamma, _one_thread(config, N, gamma, seeds)
+    """Yield (part, rows) of each missing part (N, gamma, seed) when it is finished."""
+    if config.workers == 1:
+        for part in missing:
+            yield part, _one_thread(config, *part)
         return
 
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(config.workers, spawn, initializer=end_with_parent) as pool:
-        futures = {pool.submit(_one_thread, config, *unit): unit for unit in missing}
+        futures = {pool.submit(_one_thread, config, *part): part for part in missing}
         try:
             for future in as_completed(futures):
-                yield *futures[future][:2], future.result()
+                yield futures[future], future.result()
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
 
 
-def _one_thread(config: Simulation, N: int, gamma: float, seeds: list[int]):
+def _one_thread(config: Simulation, N: int, gamma: float, seed: int):
+    import torch
+
     torch.set_num_threads(1)
-    return simulate(config, N=N, gamma=gamma, seeds=seeds)
-
-
-def _progress(items, total: int, title: str):
-    columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns) as bar:
-        task = bar.add_task(title, total=total)
-        for item in items:
-            yield item
-            bar.advance(task)
-
-
-def _with_device(config: Simulation) -> Simulation:
-
-    gpu = torch.cuda.is_available()
-    if config.device == "cuda" and not gpu:
-        raise UserError(
-            "device=cuda: torch sees no GPU; use device=cpu, or device=auto to take what is there"
-        )
-    return replace(config, device="cuda" if gpu and config.device != "cpu" else "cpu")
+    return simulate(config, N=N, gamma=gamma, seeds=[seed])

@@ -1,4 +1,4 @@
-"""Figures 1a, 2, 3 and 5 of F-GRPO, and checks of Eq. 8, Eq. 13 and Lemma B.1 on random policies.
+"""Figures 1a, 2, 3 and 5 of F-GRPO, and checks of Eqs. 8 and 13 on random policies.
 
 The paper does not print mu_pos and tau of Fig. 1a, rho of Fig. 2 or gamma of Fig. 3. The values
 used here are our choice.
@@ -11,10 +11,7 @@ import pandas as pd
 
 from common.plotting import COLORS, panels, save
 from papers.f_grpo.theory import formulas
-from papers.f_grpo.theory.tables import (
-    REWARDS,
-    group_sizes,
-)
+from papers.f_grpo.theory.tables import REWARDS, group_sizes
 
 
 def fig1a(path: Path) -> None:
@@ -158,24 +155,6 @@ def draw_quadrants(axis, steps: pd.DataFrame, N: int) -> pd.DataFrame:
     axis.set(xlabel=r"$\Delta Q_{pos}\;/\;(\eta/N)$")
     axis.set_title(f"N = {N}; in grey: {' and '.join(shares)}", fontsize=9)
     return pd.concat(rows)
-
-
-def lemma_b1(path: Path, table: pd.DataFrame) -> None:
-    """Draw Lemma B.1 and Corollary B.2 as lines, and Monte Carlo means with 2 standard errors as
-    points."""
-    figure, axes = panels(3)
-    N = table.k.max()
-    place = {name: i for i, name in enumerate(table.quantity.unique())}
-    curves = table.groupby(["quantity", "rewards"], sort=False)
-    for ((name, rewards), curve), color in zip(curves, COLORS, strict=False):
-        axis = axes[0, place[name]]
-        axis.plot(curve.k, curve.exact, color=color, label=rewards or "exact")
-        label = "" if rewards else "simulated, 2 s.e."
-        style = dict(fmt="o", color=color, markersize=3, label=label)
-        axis.errorbar(curve.k, curve["mean"], 2 * curve.stderr, **style)
-        axis.set(xlabel=f"correct answers k of N = {N}", ylabel=f"$E[{name}\\,|\\,X=k]$")
-        axis.legend()
-    save(figure, path, table)
 
 
 def group_axis(axis, largest: int, step: int = 2) -> None:

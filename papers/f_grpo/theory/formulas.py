@@ -2,7 +2,7 @@
 
 Pure functions on numpy arrays. Trajectory level (Sec. 3.1, App. A): mu_pos is the success
 probability of a prompt, tau the mass of its rare-correct answers, N the group size. Categorical
-level (Sec. 2.3, 3.2, App. B-D): p is a softmax policy over V actions, `correct` the mask of the
+level (Sec. 2.3, 3.2, App. C-D): p is a softmax policy over V actions, `correct` the mask of the
 correct ones, `sampled` the mask of the distinct actions drawn, so A = sampled & correct, B =
 sampled & ~correct, U = ~sampled. All probabilities are float64. How p moves over many steps is not
 covered: see the simulation of App. J, whose update rule also differs from Eq. 7.
@@ -12,9 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import xlog1py
-
-from common.errors import require
 
 Array = NDArray[np.float64]
 
@@ -27,10 +24,9 @@ def pr_active(mu_pos: ArrayLike, N: ArrayLike) -> Array:
 
     Pr(A_N) = 1 - mu_pos^N - (1 - mu_pos)^N
 
-    Arguments broadcast. Raises UserError unless 0 < mu_pos < 1 and N is a positive integer.
+    Arguments broadcast; 0 < mu_pos < 1.
     """
     mu_pos = np.asarray(mu_pos, float)
-    _check_group(mu_pos, N)
     return _mixed(np.minimum(mu_pos, 1 - mu_pos), N)
 
 
@@ -44,12 +40,9 @@ def pr_tail_miss(mu_pos: ArrayLike, tau: ArrayLike, N: ArrayLike) -> Array:
 
     where s is the success probability given that no answer is rare-correct. The second form is the
     one computed, because the three terms of the first cancel numerically. Arguments broadcast;
-    tau = 0 gives Pr(A_N), tau = mu_pos gives 0. Raises UserError unless 0 < mu_pos < 1,
-    0 <= tau <= mu_pos and N is a positive integer.
+    tau = 0 gives Pr(A_N), tau = mu_pos gives 0; 0 <= tau <= mu_pos.
     """
     mu_pos, tau = np.asarray(mu_pos, float), np.asarray(tau, float)
-    _check_group(mu_pos, N)
-    _check((tau >= 0) & (tau <= mu_pos), "tau", tau, "rare-correct mass must lie in [0, mu_pos]")
     rarer = np.minimum(mu_pos - tau, 1 - mu_pos) / (1 - tau)
     return np.exp(np.asarray(N) * np.log1p(-tau)) * _mixed(rarer, N)
 
@@ -64,12 +57,9 @@ def peak_group_size(mu_pos: float, tau: float) -> Peak:
 
     With a = mu_pos - tau, b = 1 - mu_pos, c = a + b = 1 - tau, one more answer changes Pr(B_tau)
     by c^N [(1-a)(a/c)^N + (1-b)(b/c)^N - tau]. The bracket falls with N, so the curve has one
-    peak, at the first N where the bracket is <= 0. Doubling and bisection find it. Raises
-    UserError unless 0 < tau < mu_pos < 1: at tau = 0 the curve never stops rising, and at
-    tau = mu_pos it is 0.
+    peak, at the first N where the bracket is <= 0. Doubling and bisection find it. At tau = 0 the
+    curve never stops rising: 0 < tau < mu_pos.
     """
-    _check_group(np.asarray(mu_pos, float), 1)
-    _check(np.asarray(0 < tau < mu_pos), "tau", tau, f"a peak needs 0 < tau < mu_pos={mu_pos}")
     a, b = mu_pos - tau, 1 - mu_pos
     log_a, log_b = np.log1p(-b / (1 - tau)), np.log1p(-a / (1 - tau))  # log(a/c), log(b/c)
 
@@ -91,13 +81,8 @@ def peak_group_size(mu_pos: float, tau: float) -> Peak:
 def batch_baseline(p: Array, correct: Array, sampled: Array, *, R_c: float, R_w: float) -> Array:
     """Return S_R = R_c P_pos + R_w P_neg over the distinct sampled actions (Eq. 17).
 
-    (..., V) -> (...). Raises UserError unless p is a distribution over its last axis, the masks are
-    boolean arrays of the same shape and R_c > R_w. `logit_update`, `delta_q_pos` and
-    `delta_q_u_pos` raise it in the same cases, and also for an N that is not a positive integer or
-    is below the number of distinct sampled actions.
+    (..., V) -> (...).
     """
-    _check_policy(p, correct, sampled)
-    require(R_c > R_w, "R_c", R_c, f"must exceed R_w={R_w}")
     return R_c * _sum(p, sampled & correct) + R_w * _sum(p, sampled & ~correct)
 
 
@@ -110,7 +95,6 @@ def logit_update(
     sum counts each distinct action once, unlike a group-relative advantage, which counts repeats.
     """
     S_R = batch_baseline(p, correct, sampled, R_c=R_c, R_w=R_w)
-    _check_step(sampled, N)
     R = np.where(sampled, np.where(correct, R_c, R_w), 0.0)
     return eta / N * p * (R - S_R[..., None])
 
@@ -124,7 +108,6 @@ def delta_q_pos(
                        + S_R (Q_pos U_neg2 - Q_neg U_pos2) ]
     """
     S_R = batch_baseline(p, correct, sampled, R_c=R_c, R_w=R_w)
-    _check_step(sampled, N)
     Q_pos, Q_neg = _sum(p, correct), _sum(p, ~correct)
     A_2, B_2 = _sum(p**2, sampled & correct), _sum(p**2, sampled & ~correct)
     U_pos2, U_neg2 = _sum(p**2, ~sampled & correct), _sum(p**2, ~sampled & ~correct)
@@ -145,7 +128,6 @@ def delta_q_u_pos(
     makes it positive.
     """
     S_R = batch_baseline(p, correct, sampled, R_c=R_c, R_w=R_w)
-    _check_step(sampled, N)
     A_2, B_2 = _sum(p**2, sampled & correct), _sum(p**2, sampled & ~correct)
     U_2, U_pos2 = _sum(p**2, ~sampled), _sum(p**2, ~sampled & correct)
     normalisation = (R_c - S_R) * A_2 + (R_w - S_R) * B_2 - S_R * U_2
@@ -157,44 +139,9 @@ def exact_delta_mass(p: Array, dz: Array, subset: Array) -> Array:
 
     Computed with expm1 to keep the relative precision for steps as small as 1e-12.
     """
-    _check_policy(p, subset)
     growth = p * np.expm1(dz)
     total = growth.sum(axis=-1)
     return (_sum(growth, subset) - _sum(p, subset) * total) / (1 + total)
-
-
-# Appendix B: the expectation of S_R given the number of correct answers X
-
-
-def expected_p_pos(p: Array, correct: Array, k: ArrayLike) -> Array:
-    """Return E[P_pos | X = k] = sum_{o in C} p(o) (1 - (1 - p(o)/mu_pos)^k) (Lemma B.1, Eq. 18).
-
-    p and the mask are (V,), k has any shape and the result has k's shape. N does not enter. Raises
-    UserError unless p is a distribution, correct and wrong actions both have mass above 0 and k is
-    an integer >= 0.
-    """
-    return _expected_distinct(p, correct, k, "k")
-
-
-def expected_p_neg(p: Array, correct: Array, k: ArrayLike, *, N: int) -> Array:
-    """Return E[P_neg | X = k] = sum_{o not in C} p(o) (1 - (1 - p(o)/(1-mu_pos))^(N-k)) (Eq. 19).
-
-    Shapes and errors as in `expected_p_pos`. Also raises UserError for k > N.
-    """
-    return _expected_distinct(p, ~np.asarray(correct), N - np.asarray(k), "N - k")
-
-
-def expected_s_r(
-    p: Array, correct: Array, k: ArrayLike, *, N: int, R_c: float, R_w: float
-) -> Array:
-    """Return E[S_R | X = k] = R_c E[P_pos | X = k] + R_w E[P_neg | X = k] (App. B).
-
-    Non-decreasing in k if R_w <= 0 (Corollary B.2) and R_c >= 0; only the proof of the corollary
-    states the second condition. Shapes and errors as in `expected_p_neg`. Also raises UserError for
-    R_c <= R_w.
-    """
-    require(R_c > R_w, "R_c", R_c, f"must exceed R_w={R_w}")
-    return R_c * expected_p_pos(p, correct, k) + R_w * expected_p_neg(p, correct, k, N=N)
 
 
 # Section 4: focal weight
@@ -208,12 +155,9 @@ def scaled_advantage(mu_pos: ArrayLike, *, gamma: float) -> tuple[Array, Array]:
     This is Eq. 4 with epsilon -> 0 and the population standard deviation; R_c and R_w cancel. A
     group of finite N has exactly these values at mu = mu_hat = X/N; Bessel's correction multiplies
     them by sqrt((N-1)/N). As mu -> 1 the value of a wrong answer goes to 0 only for gamma > 1/2. It
-    goes to 1 at gamma = 1/2 and to infinity for smaller gamma. Raises UserError unless
-    0 < mu_pos < 1 and gamma >= 0.
+    goes to 1 at gamma = 1/2 and to infinity for smaller gamma.
     """
     mu_pos = np.asarray(mu_pos, float)
-    _check_group(mu_pos, 1)
-    require(gamma >= 0, "gamma", gamma, "the focal exponent must be >= 0 (Eq. 15)")
     g = (1 - mu_pos) ** gamma
     return g * np.sqrt((1 - mu_pos) / mu_pos), g * np.sqrt(mu_pos / (1 - mu_pos))
 
@@ -228,49 +172,5 @@ def _mixed(rarer: Array, N: ArrayLike) -> Array:
     return np.where(N == 1, 0.0, -np.expm1(N * np.log1p(-rarer)) - rarer**N)
 
 
-def _expected_distinct(p: Array, kind: Array, draws: ArrayLike, name: str) -> Array:
-    """Return the expected mass of the distinct actions among `draws` i.i.d. draws from p, given
-    that all of them lie in the mask `kind`."""
-    _check_policy(p, kind)
-    mass, rest = _sum(p, kind), _sum(p, ~kind)
-    require(
-        min(mass, rest) > 0, "correct", mass, "both correct and wrong actions need mass above 0"
-    )
-    draws = np.asarray(draws)
-    good = (draws >= 0) & (draws % 1 == 0)
-    _check(good, name, draws, "X = k must be an integer in 0..N")
-    # if only one action is of this kind, q = p / mass = 1: rounding must not put it above 1
-    q = np.minimum(p[kind] / mass, 1.0)
-    return -np.expm1(xlog1py(draws[..., None], -q)) @ p[kind]
-
-
 def _sum(values: Array, subset: Array) -> Array:
     return np.sum(values, axis=-1, where=subset)
-
-
-def _check(good: NDArray[np.bool_], key: str, value: ArrayLike, remedy: str) -> None:
-    if not np.all(good):  # the error names the first bad entry, not the whole array
-        good, value = np.broadcast_arrays(good, value)
-        require(False, key, value[~good][0], remedy)
-
-
-def _check_group(mu_pos: Array, N: ArrayLike) -> None:
-    N = np.asarray(N)
-    _check((mu_pos > 0) & (mu_pos < 1), "mu_pos", mu_pos, "success probability must lie in (0, 1)")
-    _check((N >= 1) & (N % 1 == 0), "N", N, "group size must be a positive integer")
-
-
-def _check_step(sampled: Array, N: int) -> None:
-    require(N >= 1 and N % 1 == 0, "N", N, "group size must be a positive integer")
-    distinct = int(np.max(np.sum(sampled, axis=-1)))
-    require(distinct <= N, "N", N, f"is below the {distinct} distinct actions sampled")
-
-
-def _check_policy(p: Array, *masks: Array) -> None:
-    total = np.sum(p, axis=-1)
-    _check(np.asarray(p) >= 0, "p", p, "probabilities must be >= 0")
-    _check(np.abs(total - 1) < 1e-9, "sum(p)", total, "must be 1 over the last axis")
-    for mask in masks:
-        given = f"{np.asarray(mask).dtype}{np.shape(mask)}"
-        good = np.asarray(mask).dtype == bool and np.shape(mask) == np.shape(p)
-        require(good, "mask", given, f"pass boolean masks of p's shape {np.shape(p)}")

@@ -1,5 +1,4 @@
-"""Tables of Eqs. 9 and 11 on a grid, and of Eqs. 8 and 13 and Lemma B.1 on random policies, beside
-the exact softmax step or simulated groups."""
+"""Tables of Eqs. 9 and 11 on a grid, and of Eqs. 8 and 13 on random policies beside exact steps."""
 
 import numpy as np
 import pandas as pd
@@ -66,37 +65,3 @@ def one_step_table(seeds: int) -> pd.DataFrame:
                 frame = pd.DataFrame({"seed": np.arange(seeds), "N": N, "eta": eta})
                 rows.append(frame.assign(R_c=R_c, R_w=R_w, **columns))
     return pd.concat(rows, ignore_index=True)
-
-
-def lemma_b1_table(draws: int) -> pd.DataFrame:
-    """Return the expectations of Lemma B.1 and Corollary B.2 for k = 0, ..., 16 correct answers
-    among N = 16: exact, and as means over `draws` simulated groups with standard errors."""
-    p, N, k = policies(1)[0], 16, np.arange(17)
-    correct = np.arange(ACTIONS) < CORRECT
-    P_pos = sampled_mass(p, correct, draws=k, repeats=draws, seed=1)  # (17, draws)
-    P_neg = sampled_mass(p, ~correct, draws=N - k, repeats=draws, seed=2)
-    E_pos = formulas.expected_p_pos(p, correct, k)
-    E_neg = formulas.expected_p_neg(p, correct, k, N=N)
-    quantities = [("P_{pos}", "", E_pos, P_pos), ("P_{neg}", "", E_neg, P_neg)]
-    for name, (R_c, R_w) in REWARDS.items():
-        exact = formulas.expected_s_r(p, correct, k, N=N, R_c=R_c, R_w=R_w)
-        quantities.append(("S_R", f"rewards {name}", exact, R_c * P_pos + R_w * P_neg))
-    rows = []
-    for name, rewards, exact, samples in quantities:
-        mean, error = samples.mean(axis=1), samples.std(axis=1, ddof=1) / np.sqrt(draws)
-        row = {"quantity": name, "rewards": rewards, "k": k, "exact": exact}
-        rows.append(pd.DataFrame({**row, "mean": mean, "stderr": error}))
-    return pd.concat(rows)
-
-
-def sampled_mass(p: np.ndarray, kind: np.ndarray, *, draws: np.ndarray, repeats: int, seed: int):
-    """Return the (len(draws), repeats) masses of the distinct actions among draws[i] draws from p,
-    given that all of them lie in the mask `kind`."""
-    generator, p = np.random.default_rng(seed), p[kind]
-    masses = np.zeros((len(draws), repeats))
-    for row, count in enumerate(draws):
-        drawn = generator.choice(len(p), size=(repeats, count), p=p / p.sum())
-        mask = np.zeros((repeats, len(p)), bool)
-        np.put_along_axis(mask, drawn, True, axis=1)
-        masses[row] = mask @ p
-    return masses

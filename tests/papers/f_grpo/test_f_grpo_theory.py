@@ -7,7 +7,6 @@ from decimal import Decimal, getcontext
 import numpy as np
 import pytest
 
-from common.errors import UserError
 from papers.f_grpo.theory import formulas, tables
 
 # p, correct, sampled of the hand-worked update: A = {0}, B = {2}, U = {1, 3}
@@ -180,54 +179,6 @@ def test_exact_mass_change_equals_the_plain_softmax_and_stays_precise():
     assert tiny == pytest.approx(first_order, rel=1e-9, abs=0)
 
 
-# --- Lemma B.1, Corollary B.2
-
-
-@pytest.mark.parametrize("R_w", [0.0, -1.0])
-def test_lemma_b1_by_enumerating_all_groups(R_w):
-    p, N = np.array([0.1, 0.25, 0.05, 0.4, 0.2]), 4
-    correct = np.array([True, True, True, False, False])
-    weight, pos, neg, s_r = (np.zeros(N + 1) for _ in range(4))
-    for group in itertools.product(range(len(p)), repeat=N):
-        probability, distinct = p[list(group)].prod(), list(set(group))
-        k = correct[list(group)].sum()
-        P_pos = p[distinct][correct[distinct]].sum()
-        P_neg = p[distinct][~correct[distinct]].sum()
-        weight[k] += probability
-        pos[k] += probability * P_pos
-        neg[k] += probability * P_neg
-        s_r[k] += probability * (P_pos + R_w * P_neg)
-    k = np.arange(N + 1)
-    np.testing.assert_allclose(formulas.expected_p_pos(p, correct, k), pos / weight, atol=1e-14)
-    np.testing.assert_allclose(
-        formulas.expected_p_neg(p, correct, k, N=N), neg / weight, atol=1e-14
-    )
-    expected = formulas.expected_s_r(p, correct, k, N=N, R_c=1.0, R_w=R_w)
-    np.testing.assert_allclose(expected, s_r / weight, atol=1e-14)
-
-
-def test_monotone_in_the_number_of_correct_answers():
-    k = np.arange(33)
-    for seed in range(30):
-        p, correct, _ = instance(seed)
-        assert np.all(np.diff(formulas.expected_p_pos(p, correct, k)) > 0)
-        assert np.all(np.diff(formulas.expected_p_neg(p, correct, k, N=32)) < 0)
-        for R_w in (0.0, -1.0):
-            assert np.all(np.diff(formulas.expected_s_r(p, correct, k, N=32, R_c=1.0, R_w=R_w)) > 0)
-
-
-def test_corollary_b2_fails_outside_its_assumptions():
-    p, correct = np.array([0.5, 0.25, 0.25]), np.array([True, False, False])
-    # P_pos = 0.5 from k = 1 on; two wrong draws cover 2 * 0.25 (1 - 0.5^2) = 0.375, one covers 0.25
-    two, one = formulas.expected_s_r(p, correct, [1, 2], N=3, R_c=1.0, R_w=0.9)
-    assert two == pytest.approx(0.5 + 0.9 * 0.375)
-    assert one == pytest.approx(0.5 + 0.9 * 0.25)
-    assert one < two  # R_w > 0
-    # R_w <= 0 < R_c - R_w is not enough: with the kinds exchanged and R_c < 0 it falls as well
-    falls = formulas.expected_s_r(p, ~correct, [1, 2], N=3, R_c=-0.9, R_w=-1.0)
-    assert falls == pytest.approx([-0.9 * 0.25 - 0.5, -0.9 * 0.375 - 0.5])
-
-
 # --- Fig. 3
 
 
@@ -247,25 +198,3 @@ def test_focal_weight_needs_gamma_above_a_half_to_silence_wrong_answers_of_easy_
     )
     assert wrong == pytest.approx([1e4, 1, 1e-4], rel=1e-6)
     assert max(right) < 2e-4
-
-
-# --- Refusals
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: formulas.pr_active(1.0, 2), r"mu_pos=1.0: .*\(0, 1\)"),
-        (lambda: formulas.pr_active(0.5, [2, 2.5]), "N=2.5"),
-        (lambda: formulas.pr_tail_miss(0.5, [0.1, 0.6], 2), "tau=0.6"),
-        (lambda: formulas.peak_group_size(0.5, 0.0), "tau=0.0"),
-        (lambda: formulas.scaled_advantage(0.5, gamma=-1), "gamma=-1"),
-        (lambda: formulas.delta_q_pos(*HAND, **{**UNIT, "R_w": 1.0}), "R_c=1.0"),
-        (lambda: formulas.delta_q_u_pos(*HAND, **{**UNIT, "N": 1}), "N=1"),
-        (lambda: formulas.logit_update(2 * HAND[0], *HAND[1:], **UNIT), r"sum\(p\)=2.0"),
-        (lambda: formulas.expected_p_neg(HAND[0], HAND[1], [1, 3], N=2), "N - k=-1"),
-    ],
-)
-def test_bad_input_is_named(call, message):
-    with pytest.raises(UserError, match=message):
-        call()
