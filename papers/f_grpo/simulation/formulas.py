@@ -1,5 +1,8 @@
 """One step of the simulation: sampling, each objective's gradient, the optimisers, the metrics."""
 
+import numpy as np
+import torch
+
 
 def draw(cdf, uniforms):
     """Return actions drawn by inverse CDF, a_j = min{i : u_j cdf_A < cdf_i}.
@@ -7,9 +10,6 @@ def draw(cdf, uniforms):
     cdf (S, A), uniforms (S, N) -> indices (S, N), in no particular order. `cdf` need not be
     normalised.
     """
-    import numpy as np
-    import torch
-
     # numpy sorts, and searches sorted keys, several times faster than torch
     scaled = np.sort((uniforms * cdf[:, -1:]).numpy(), axis=1)
     rows = zip(cdf.numpy(), scaled, strict=True)

@@ -129,7 +129,5 @@ def _computed(config: Simulation, missing: list):
 
 
 def _one_thread(config: Simulation, N: int, gamma: float, seed: int):
-    import torch
-
     torch.set_num_threads(1)
     return simulate(config, N=N, gamma=gamma, seeds=[seed])
