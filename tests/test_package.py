@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tomllib
 import zipfile
 from importlib import metadata
 from pathlib import Path
@@ -108,15 +107,6 @@ def test_a_wheel_works_where_no_checkout_is(installed, tmp_path):
     assert "rlvr compare paper=NAME" in rlvr(
         installed, tmp_path, "compare", "paper=f_grpo", "--help"
     )
-
-
-def test_the_name_of_the_distribution_is_the_one_that_results_look_up():
-    from common.results.run import DISTRIBUTION, PACKAGES
-
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert project["name"] == DISTRIBUTION
-    assert DISTRIBUTION in PACKAGES
-    assert project["scripts"] == {"rlvr": "rlvr_papers.__main__:main"}
 
 
 def test_the_pins_for_cuda_are_versions_that_we_take():

@@ -8,7 +8,8 @@ from math_cases import outcome
 
 from common.verifiers.math.verifier import example, reference, response
 
-FILES = ("aime24", "aime25", "amc23", "math500", "minerva_math", "olympiadbench", "gsm8k")
+FILES = ["aime24", "aime25", "amc23", "math500", "minerva_math", "olympiadbench", "gsm8k"]
+FILES += ["math_train", "deepscaler_sample"]
 
 # Cases that we judge otherwise than labelled, each with the reason. Two families are faults of the
 # label or convention ("label"), the rest are answers whose meaning no rule here knows ("meaning").
@@ -61,20 +62,8 @@ def test_shared_cases(sources):
     assert misjudged == expected
 
 
-def test_no_response_is_right_for_another_gold():
-    """Any that is must be a wrong response whose answer happens to be that gold."""
-    random_rows = random.Random(1)
-    for source in ("gsm8k", "qwen", "hardverify"):
-        right = [row for row in cases(source) if row["correct"]]
-        for row in random_rows.sample(right, 60):
-            other = random_rows.choice(right)
-            if outcome(response(row), reference(other)) == "correct":
-                assert outcome(f"\\boxed{{{row['gold']}}}", reference(other)) == "correct"
-                assert row["gold"].strip("$") == other["gold"].strip("$"), (row, other)
-
-
 @pytest.mark.sweep
-@pytest.mark.parametrize("name", [*FILES, "math_train", "deepscaler_sample"])
+@pytest.mark.parametrize("name", FILES)
 def test_every_gold_equals_itself_and_no_other(name):
     draw = random.Random(0)
     answered = [row for row in rows(name) if row["answer"]]

@@ -1,7 +1,6 @@
 """SynLogic: each puzzle's rules by hand, the shared cases, and responses meant to break it."""
 
 import json
-from collections import defaultdict
 
 import pytest
 from labelled import rows
@@ -186,36 +185,12 @@ def test_every_shared_case_is_judged_as_labelled():
 def test_stored_answers_are_right_but_futoshikis():
     for row in rows("synlogic_sample"):
         node = synlogic.reference(row)
-        assert len(node) < 1000
         text = synlogic.example(node)
-        if row["data_source"] == "mathador":
-            assert text is None  # no expression is stored
-        elif row["data_source"] == "futoshiki":
+        if row["data_source"] == "futoshiki":
             stored = synlogic.verify(str(row["answer"]), node)
-            assert text is None
-            assert stored.outcome == "wrong"
+            assert (text, stored.outcome) == (None, "wrong")
             assert "does not hold" in stored.reason
+        elif row["data_source"] == "mathador":
+            assert text is None  # no expression is stored
         else:
             assert synlogic.verify(text, node).outcome == "correct", row["id"]
-
-
-# The one swap of different answers that is valid: the same grid, another wall, checked by hand.
-VALID = {("number_wall-10", "number_wall-8")}
-
-
-def test_the_answer_of_another_puzzle_is_wrong_unless_it_is_right():
-    tasks = defaultdict(list)
-    for row in rows("synlogic_sample"):
-        node = synlogic.reference(row)
-        if text := synlogic.example(node):
-            tasks[row["data_source"]].append((row["id"].removeprefix("synlogic-"), text, node))
-    accepted = set()
-    for task in tasks.values():
-        for one, text, _ in task:
-            for two, solution, node in task:
-                if one == two or synlogic.verify(text, node).outcome == "wrong":
-                    continue
-                assert synlogic.verify(text, node).outcome == "correct"
-                if synlogic.verify(solution, node).parsed != synlogic.verify(text, node).parsed:
-                    accepted.add(tuple(sorted((one, two))))
-    assert accepted == VALID
