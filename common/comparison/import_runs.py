@@ -38,8 +38,8 @@ def main(words: list[str]) -> None:
         require(given[key] != "", key, "", f"is missing; give {key}=...")
     fixed = {name: given[name] for name in EVALUATION if given[name]}
     files = sorted(glob.glob(given["files"], recursive=True))
-    where = {"scope": given["scope"], "root": Path(given["results_dir"])}
-    for run in import_runs(given["paper"], files, given["source"], fixed, **where):
+    scope, root = given["scope"], Path(given["results_dir"])
+    for run in import_runs(given["paper"], files, given["source"], fixed, scope=scope, root=root):
         print(run)
 
 
