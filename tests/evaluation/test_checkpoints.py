@@ -87,12 +87,6 @@ def test_of_a_run_that_has_gone_on_the_first_steps_alone_are_candidates(tmp_path
     assert choose(short, "last", steps=40) == checkpoints.Checkpoint(40, 40, "model", "")
 
 
-def test_a_chosen_checkpoint_that_was_not_kept_is_said(tmp_path):
-    taken = choose(run_folder(tmp_path / "run"), "best")
-    assert (taken.step, taken.chosen, taken.folder) == (40, 20, "model")
-    assert taken.note
-
-
 def test_what_cannot_be_evaluated_is_refused(tmp_path):
     with refuses_file(tmp_path / "a"):
         choose(run_folder(tmp_path / "a", finished=False), "last")

@@ -3,13 +3,11 @@
 import contextlib
 import io
 import json
-import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 
 import pandas as pd
@@ -19,17 +17,14 @@ from evaluations import made
 from refuses import refuses, refuses_file
 from tiny import ROOT
 
-from common.evaluation import config as evaluation
 from common.evaluation import engines
 from common.evaluation import run as store
 from common.evaluation.run import evaluate
-from common.evaluation.samples import COLUMNS, Sampled, metric_rows
+from common.evaluation.samples import COLUMNS
 from common.evaluation.store import problems
-from common.models import load
 from common.results.collect import verify
 from common.results.columns import COLUMNS as RESULT_COLUMNS
 from common.results.files import read_csv, read_jsonl
-from common.rollout.local import draw
 from common.verifiers import countdown
 
 
@@ -71,14 +66,6 @@ def test_a_run_keeps_samples_counts_metrics_and_how_it_sampled(finished):
     assert {"torch", "transformers"} <= set(meta["packages"])
 
 
-def test_every_option_of_a_verifier_is_recorded(lenient):
-    node = {"_target_": lenient}
-    assert evaluation.options(node) == node | {"ending": "}"}
-    assert evaluation.options(node | {"ending": "x"}) == node | {"ending": "x"}
-    with refuses("eval.verifier.begin", 1):
-        evaluation.options(node | {"begin": 1})
-
-
 def test_a_finished_run_is_found_and_not_repeated(finished, monkeypatch):
     def refuse(*_):
         raise AssertionError("a finished run needs neither problems nor a model")
@@ -91,20 +78,6 @@ def test_a_finished_run_is_found_and_not_repeated(finished, monkeypatch):
     for change in ({"seed": 1}, {"temperature": 0.9}, {"n": 9}):
         with pytest.raises(AssertionError):
             evaluate(replace(x, **change))
-
-
-def test_the_engine_gives_the_rows_that_are_scored(finished):
-    x = made(finished.parent.parent)
-    model, tokenizer = load.load_model(x.model, Path(x.results_dir), "cpu")
-    prompts = problems(x.eval.prompts)
-    drawn = draw(model, tokenizer, prompts[2:3], 8, x, (0, "evaluate", "countdown_natural", 2))
-    rows = pd.DataFrame(read_jsonl(finished / "samples" / "0000002.jsonl.gz"))
-    rows["ids"] = rows["ids"].map(tuple)
-    names = ["response", "tokens", "log_prob", "stopped", "ids"]
-    assert sorted(drawn) == sorted(rows[names].itertuples(index=False, name=None))
-    texts = tokenizer.batch_decode(rows["ids"].map(list).tolist(), skip_special_tokens=True)
-    assert texts == rows["response"].tolist()
-    assert rows["ids"].map(len).tolist() == rows["tokens"].tolist()
 
 
 KILLED = """
@@ -152,15 +125,6 @@ def hashes(run: Path) -> dict:
     return {name: value for name, value in marked.items() if name != "meta.json"}
 
 
-@pytest.mark.process
-@pytest.mark.skipif(find_spec("vllm") is not None, reason="tests/cluster runs the engine itself")
-def test_what_an_engine_in_another_process_refuses_is_said_here(finished, tmp_path):
-    (tmp_path / "models").symlink_to(finished.parent.parent / "models")
-    with refuses("engine", "vllm"):
-        evaluate(made(tmp_path, "engine=vllm"))
-    assert multiprocessing.active_children() == []
-
-
 def test_a_benchmark_that_changed_is_not_mixed(finished, tmp_path, monkeypatch):
     (tmp_path / "models").symlink_to(finished.parent.parent / "models")
     x = made(tmp_path)
@@ -196,12 +160,6 @@ def test_a_bad_value_is_refused(tmp_path, override):
     assert not (tmp_path / "evaluations").exists()
 
 
-def test_metric_rows_leave_out_what_the_samples_lack():
-    rows = [("p", i, "", "correct", "a", *[None] * 4) for i in range(2)]
-    got = metric_rows(Sampled("toy", pd.DataFrame(rows, columns=COLUMNS)), [1])
-    assert got["metric"].tolist() == ["pass@1", "distinct_correct", "valid"]
-
-
 def test_a_few_problems_the_likeliest_answer_and_a_nucleus(results, capsys):
     """Each with a folder of its own; the log-probabilities are named after what they are of."""
     whole = made(results)
@@ -218,11 +176,3 @@ def test_a_few_problems_the_likeliest_answer_and_a_nucleus(results, capsys):
     nucleus = evaluate(made(results, "limit=2", "top_p=0.5"))
     assert pd.read_csv(nucleus / "counts.csv")["n"].tolist() == [8, 8]
     assert "warning" not in capsys.readouterr().err
-
-
-def test_a_run_keeps_the_commit_of_a_public_set(pretrained, tmp_path, monkeypatch):
-    (tmp_path / "models").symlink_to(pretrained / "models")
-    x = made(tmp_path, "n=1", "eval.prompts.size=1")
-    monkeypatch.setattr(store, "read_from", lambda node: {node["seed"]: "hub@c"})
-    asked = json.loads((evaluate(x) / "sets.json").read_text())
-    assert asked == {str(x.eval.prompts["seed"]): "hub@c"}

@@ -1,8 +1,6 @@
 """Delta NLL on rare right answers."""
 
 import math
-from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,15 +8,14 @@ import torch
 from local_loop import made_up, slow_log_probs
 from refuses import refuses
 
-from common.backends import local, run_experiment
-from common.backends.local import train
+from common.backends import run_experiment
 from common.evaluation import rare_nll
 from common.evaluation import samples as samples_module
 from common.evaluation.run import evaluate
 from common.models import load as load_module
 from common.results.files import read_csv, read_jsonl
 from common.sweeps.plan import Sweep, evaluations_of, on_rare
-from common.types import Prompt, Verdict
+from common.types import Prompt
 from slurm.plan import plan
 
 
@@ -61,35 +58,6 @@ def test_rare_answers_are_the_least_likely_right_ones(tiny, tmp_path, monkeypatc
     row = rare_nll.delta_nll(model, tokenizer, rare).iloc[0]
     mean = sum(row["nll"] for row in rare) / len(rare)
     assert row["value"] == pytest.approx(math.log(len(tokenizer)) - mean, abs=1e-4)
-
-
-def test_the_cache_of_rare_answers_knows_what_they_were_drawn_with(tiny, tmp_path):
-    x = tiny()
-    model, tokenizer = load_module.load_model(x.model, Path(x.results_dir), "cpu")
-    prompts = [Prompt("a", "1 2 3 4 = 10", "1 2 3 4 = 10")]
-
-    def files(prompts=prompts, **changes):
-        settings = replace(x.eval, **changes)
-        rare_nll.rare_correct(model, tokenizer, prompts, all_made_up, settings, tmp_path)
-        return len(list(tmp_path.glob("*.jsonl.gz")))
-
-    assert files() == 1
-    assert files(n=9, k=[1], every=2, curve_n=2) == 1  # of other samples
-    assert files(temperature=0.5) == 2
-    assert files(max_tokens=10) == 3
-    assert files(rare_nll_samples=8) == 4
-    assert files([Prompt("a", "1 2 3 4 = 11", "1 2 3 4 = 11")]) == 5  # the same id, another text
-    assert files() == 5
-
-
-def test_a_base_model_without_right_answers_leaves_the_row_out(tiny, monkeypatch):
-    wrong = Verdict("wrong", 0.0, "x")
-    judges = nullcontext(lambda pairs: [wrong for _ in pairs])
-    monkeypatch.setattr(local, "judges", lambda *_: judges)
-    words = ["optim.steps=1", "eval.rare_nll_samples=7"]  # 7: no other test's are cached
-    rows = read_csv(train(tiny(*words), progress=False) / "metrics.csv")
-    assert len(rows) > 10
-    assert "delta_NLL_rare" not in set(rows["metric"])
 
 
 @pytest.fixture

@@ -1,13 +1,10 @@
 """Samples of an evaluation: every problem gets its own, and metric rows by hand."""
 
-from pathlib import Path
-
 import pandas as pd
 import pytest
 
 from common.evaluation import samples as samples_module
 from common.evaluation.samples import Sampled, metric_rows
-from common.models import load as load_module
 from common.types import Prompt, Verdict
 from common.verifiers import countdown
 
@@ -60,17 +57,3 @@ def test_metric_rows_by_hand():
     assert got["stderr"]["valid"] == pytest.approx(25.0)  # sd of 75, 25 is 50/sqrt(2), over sqrt(2)
     assert (got["n_problems"] == 2).all()
     assert (got["n_samples"] == 4).all()
-
-
-@pytest.mark.parametrize("batch", [4, 6, 64])
-def test_every_problem_gets_its_samples_whatever_the_batch(tiny, batch):
-    x = tiny(f"eval.batch={batch}")
-    model, tokenizer = load_module.load_model(x.model, Path(x.results_dir), "cpu")
-    prompts = [
-        Prompt(text, text, text) for text in ("1 2 3 4 = 10", "5 6 7 8 = 26", "1 1 1 9 = 12")
-    ]
-    settings = dict(benchmark="b", n=10, settings=x.eval, seed=(0,))
-    rows = samples_module.sample(model, tokenizer, prompts, in_process, **settings).rows
-    assert rows.groupby("problem_id").size().to_dict() == {p.id: 10 for p in prompts}
-    assert rows.groupby("problem_id")["sample"].apply(list).tolist() == [list(range(10))] * 3
-    assert rows["response"].nunique() > 20  # no draw is repeated for another part of the batch

@@ -15,7 +15,7 @@ from common.evaluation import scoring
 from common.evaluation.run import evaluate
 from common.models import load
 from common.results.collect import verify
-from common.results.files import read_csv, read_jsonl, write_jsonl_gz
+from common.results.files import read_csv, read_jsonl
 from common.sweeps.plan import Sweep, evaluations_of
 from slurm.plan import plan
 
@@ -83,18 +83,6 @@ def test_a_stopped_scoring_goes_on_where_it_was(drawn, monkeypatch):
     run = evaluate(x, lambda: asked.append(None))
     assert len(asked) == 2 + 2  # the first chunk is not made again
     assert len(rows_of(run)) == 48
-
-
-def test_samples_without_ids_are_refused(drawn, tmp_path):
-    home = evaluate(drawn)
-    rows = [{**row, "ids": None} for row in rows_of(home)]
-    (tmp_path / "evaluations" / "old" / "samples").mkdir(parents=True)
-    for name in ("problems.jsonl.gz", "counts.csv", "DONE"):
-        (tmp_path / "evaluations" / "old" / name).write_bytes((home / name).read_bytes())
-    write_jsonl_gz(tmp_path / "evaluations" / "old" / "samples" / "0000000.jsonl.gz", rows)
-    (tmp_path / "models").symlink_to(home.parents[1] / "models")
-    with refuses("ids", "null"):
-        evaluate(replace(drawn, scores="old", results_dir=str(tmp_path)))
 
 
 def test_a_rows_samples_are_scored_after_they_are_drawn_and_gathered(tiny):

@@ -87,16 +87,6 @@ def test_an_engine_that_is_stopped_or_stands_still_ends_all(drawn, monkeypatch, 
     assert sorted(drawn([0, 80, 2])) == [0, 2, 80]
 
 
-def test_engines_see_the_gpus_of_the_job_one_each(monkeypatch):
-    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,7")
-    assert workers.gpus("auto") == ["4", "7"]
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
-    assert workers.gpus("cuda") == ["0", "1"]
-    assert workers.gpus("cpu") == [None]
-
-
 def test_engines_of_several_gpus_each(monkeypatch):
     """What of a job's GPUs is too few for one more engine stays idle."""
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)

@@ -2,12 +2,11 @@
 
 from collections import Counter
 from itertools import combinations
-from math import comb, log2
+from math import log2
 
 import numpy as np
 import pytest
 
-from common.errors import UserError
 from common.metrics.samples import answer_entropy, maj_at_k, token_entropy
 
 
@@ -53,25 +52,6 @@ def test_majority_is_the_mean_over_all_subsets():
         ks = list(range(1, n + 1))
         expected = [slowly(answers, correct, k) for k in ks]
         np.testing.assert_allclose(one(answers, correct, ks), expected, atol=1e-12)
-
-
-def test_drawn_subsets_of_two_answers_have_a_closed_form():
-    # 40 right of 64, votes of 9: P(hypergeometric >= 5), no ties
-    answers, correct = ["a"] * 40 + ["b"] * 24, [True] * 40 + [False] * 24
-    expected = sum(comb(40, x) * comb(24, 9 - x) for x in range(5, 10)) / comb(64, 9)
-    assert one(answers, correct, [9])[0] == pytest.approx(expected, abs=0.02)
-
-
-def test_problems_keep_their_order_whatever_the_order_of_the_rows():
-    problems = ["q", "p", "q", "p"]
-    answers, correct = ["a", "x", "a", "x"], [True, False, True, False]
-    assert maj_at_k(problems, answers, correct, [2]).tolist() == [[1], [0]]
-    assert answer_entropy(["q", "p", "q", "p"], ["a", "x", "b", "x"]).tolist() == [1, 0]
-
-
-def test_majority_refuses_k_above_n():
-    with pytest.raises(UserError, match="problem p: maj@3 needs 1 <= k <= n=2"):
-        one(["a", "b"], [True, False], [3])
 
 
 def test_answer_entropy_by_hand():

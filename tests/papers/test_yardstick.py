@@ -24,8 +24,6 @@ from papers.yardstick.protocol import (
     BEST,
     EQUAL_ACCURACY,
     EQUAL_KL,
-    LEVELS,
-    NEXT,
     OWN,
     PRIMARY,
     READ,
@@ -138,27 +136,6 @@ def test_a_rate_is_chosen_on_dev_prompts():
     assert own["difference"].item() == pytest.approx(14, abs=0.5)
     same = rows_of(ranking, SAME).set_index("rate")["difference"]
     assert same.to_dict() == pytest.approx({"lr 1e-4": 0, "lr 3e-5": -7}, abs=0.5)
-
-
-def test_each_smaller_rate_is_read_against_the_next_one():
-    slower = runs("GRPO", 2, rate="lr 1e-5")
-    ranking = areas.rank([*runs("GRPO", 3), *runs("GRPO", 1, rate=RATES[1]), *slower])
-    step = rows_of(ranking, NEXT)
-    assert step[["rate", "against"]].to_numpy().tolist() == [["lr 1e-5", "lr 3e-5"]]
-    assert step["difference"].item() == pytest.approx(-7, abs=0.5)
-    assert len(rows_of(ranking, OWN)) == 2
-
-
-def test_of_rates_that_read_as_many_levels_the_smallest_is_chosen():
-    """No seed has run at both."""
-    levels = LEVELS[EQUAL_ACCURACY]
-    by_rate = {
-        rate: {s: curve("iac", rate, s, (0, 2, 5, 8, 12), (0, 2, 5, 8, 12)) for s in seeds}
-        for rate, seeds in zip(RATES, ((1, 2, 3), (4, 5, 6)), strict=True)
-    }
-    assert areas.chosen_rate(by_rate, levels) == RATES[1]
-    by_rate[RATES[0]][7] = by_rate[RATES[0]][1]
-    assert areas.chosen_rate(by_rate, levels) == RATES[0]
 
 
 @pytest.mark.parametrize(

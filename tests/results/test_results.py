@@ -18,7 +18,6 @@ from common.results import files
 from common.results.collect import collect, finished_runs, verify
 from common.results.columns import COLUMNS
 from common.results.files import (
-    config_hash,
     jsonl_appender,
     read_csv,
     read_jsonl,
@@ -28,7 +27,6 @@ from common.results.files import (
     write_jsonl_gz,
 )
 from common.results.run import Run
-from common.results.stored import run_ids
 
 ROW = dict(
     table="t", model="m", method="GRPO", benchmark="natural", metric="pass@1", k=1, value=12.5,
@@ -38,12 +36,6 @@ ROW = dict(
 
 def frame(**changes) -> pd.DataFrame:
     return pd.DataFrame([ROW | changes], columns=COLUMNS)
-
-
-def test_a_carriage_return_in_a_text_ends_no_row(tmp_path):
-    rows = pd.DataFrame({"problem_id": ["a\rb", "c"], "n": [1, 2], "value": [0.5, None]})
-    write_csv(tmp_path / "t.csv", rows)
-    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "t.csv"), rows)
 
 
 def finished(root, run_id="a", rows=None):
@@ -93,16 +85,6 @@ def test_the_training_curve_on_a_full_disk(tmp_path, monkeypatch):
         jsonl_appender(tmp_path / "metrics.jsonl", keep_until_step=0) as append,
     ):
         append({"step": 1})
-
-
-def test_equal_rows_give_equal_gz_bytes(tmp_path):
-    rows = [{"problem_id": "1 2 3 4 = 5", "parsed": None, "log_prob": -0.1234}, {"x": "ü"}]
-    one, two = tmp_path / "one.jsonl.gz", tmp_path / "deeper" / "two.jsonl.gz"
-    write_jsonl_gz(one, rows)
-    write_jsonl_gz(two, rows)
-    assert one.read_bytes() == two.read_bytes()
-    assert one.read_bytes()[4:8] == bytes(4)  # gzip's time stamp
-    assert read_jsonl(one) == rows
 
 
 def test_missing_stays_missing_and_numbers_survive(tmp_path):
@@ -157,33 +139,6 @@ def test_a_damaged_gz_is_named(tmp_path, damage):
         read_jsonl(path)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        ",".join(COLUMNS) + "\n" + "1," * 13 + "1\n" + "1," * 20 + "1\n",
-        "a,b\n1,2\n",
-        ",".join(COLUMNS[::-1]) + "\n",
-        ",".join(COLUMNS) + "\n\udc80\n",
-    ],
-    ids=["empty", "ragged", "other columns", "other order", "no UTF-8"],
-)
-def test_a_damaged_csv_is_named(tmp_path, text):
-    path = tmp_path / "metrics.csv"
-    path.write_bytes(text.encode(errors="surrogateescape"))
-    with refuses_file(path):
-        read_csv(path)
-
-
-def test_a_table_that_is_cut_off_is_named(tmp_path):
-    path = tmp_path / "counts.csv.gz"
-    write_csv(path, pd.DataFrame({"problem_id": ["007"] * 99, "run_id": map(str, range(99))}))
-    assert list(read_csv(path, ["problem_id"])["problem_id"]) == ["007"] * 99
-    path.write_bytes(path.read_bytes()[:-20])
-    with refuses_file(path):
-        run_ids(path)
-
-
 # ---- runs
 
 
@@ -220,15 +175,6 @@ def test_verify_notices_a_changed_or_deleted_file(tmp_path, name, damage):
     # without its samples a number stands; the rows of a run that is damaged otherwise are not read
     kept = ["a", "b"] if name.startswith("samples") else ["b"]
     assert rows["run_id"].tolist() == kept
-
-
-def test_a_damaged_marker_is_reported(tmp_path):
-    path = finished(tmp_path)
-    for text in ("", "[]", "{"):
-        (path / "DONE").write_text(text)
-        rows, (left_out,) = collected(tmp_path)
-        assert rows.empty
-        assert str(path / "DONE") in left_out
 
 
 def test_an_unfinished_run_is_reported_and_never_read(tmp_path):
@@ -316,11 +262,3 @@ def test_a_curve_that_lacks_steps_before_the_checkpoint_is_refused(tmp_path):
     path.write_text("\n".join(rows[:1] + rows[2:]))
     with refuses_file(path):
         require_steps(path, 4)
-
-
-def test_config_hash_ignores_the_order_of_keys_only():
-    config = {"a": 1, "b": {"c": [1, 2], "d": None}}
-    assert config_hash(config) == config_hash({"b": {"d": None, "c": [1, 2]}, "a": 1})
-    assert len(config_hash(config)) == 8
-    others = [{"a": 2, "b": config["b"]}, {"a": 1, "b": {"c": [2, 1], "d": None}}, {"a": 1}]
-    assert len({config_hash(other) for other in [config, *others]}) == 4
