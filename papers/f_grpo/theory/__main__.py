@@ -1,4 +1,4 @@
-"""F-GRPO's theory: Figs. 1a, 2, 3 and 5, and checks of the one-step mass balance.
+"""F-GRPO's theory: Figs. 1a, 2, 3 and 5, Lemma B.1, and checks of the one-step mass balance.
 
     python -m papers.f_grpo.theory [results_dir=results]
 
@@ -25,6 +25,7 @@ def run(root: Path) -> None:
     figures.fig3(drawn / "fig3")
     figures.fig5(drawn / "fig5")
     figures.one_step(drawn / "one_step", steps)
+    figures.lemma_b1(drawn / "lemma_b1", tables.lemma_b1_table())
 
 
 if __name__ == "__main__":

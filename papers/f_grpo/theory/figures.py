@@ -1,4 +1,5 @@
-"""Figures 1a, 2, 3 and 5 of F-GRPO, and checks of Eqs. 8 and 13 on random policies.
+"""Figures 1a, 2, 3 and 5 of F-GRPO, checks of Eqs. 8 and 13 on random policies, and
+Lemma B.1.
 
 The paper does not print mu_pos and tau of Fig. 1a, rho of Fig. 2 or gamma of Fig. 3. The values
 used here are our choice.
@@ -155,6 +156,19 @@ def draw_quadrants(axis, steps: pd.DataFrame, N: int) -> pd.DataFrame:
     axis.set(xlabel=r"$\Delta Q_{pos}\;/\;(\eta/N)$")
     axis.set_title(f"N = {N}; in grey: {' and '.join(shares)}", fontsize=9)
     return pd.concat(rows)
+
+
+def lemma_b1(path: Path, table: pd.DataFrame) -> None:
+    """Draw Lemma B.1 and Corollary B.2."""
+    figure, axes = panels(3)
+    place = {name: i for i, name in enumerate(table.quantity.unique())}
+    curves = table.groupby(["quantity", "rewards"], sort=False)
+    for ((name, rewards), curve), color in zip(curves, COLORS, strict=False):
+        axis = axes[0, place[name]]
+        axis.plot(curve.k, curve.exact, color=color, marker="o", markersize=3, label=rewards)
+        axis.set(xlabel="correct answers k of N = 16", ylabel=f"$E[{name}\\,|\\,X=k]$")
+    axes[0, -1].legend()
+    save(figure, path, table)
 
 
 def group_axis(axis, largest: int, step: int = 2) -> None:

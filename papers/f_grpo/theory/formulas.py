@@ -2,7 +2,7 @@
 
 Pure functions on numpy arrays. Trajectory level (Sec. 3.1, App. A): mu_pos is the success
 probability of a prompt, tau the mass of its rare-correct answers, N the group size. Categorical
-level (Sec. 2.3, 3.2, App. C-D): p is a softmax policy over V actions, `correct` the mask of the
+level (Sec. 2.3, 3.2, App. B-D): p is a softmax policy over V actions, `correct` the mask of the
 correct ones, `sampled` the mask of the distinct actions drawn, so A = sampled & correct, B =
 sampled & ~correct, U = ~sampled. All probabilities are float64. How p moves over many steps is not
 covered: see the simulation of App. J, whose update rule also differs from Eq. 7.
@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import xlog1py
 
 Array = NDArray[np.float64]
 
@@ -144,6 +145,36 @@ def exact_delta_mass(p: Array, dz: Array, subset: Array) -> Array:
     return (_sum(growth, subset) - _sum(p, subset) * total) / (1 + total)
 
 
+# Appendix B: the expectation of S_R given the number of correct answers X
+
+
+def expected_p_pos(p: Array, correct: Array, k: ArrayLike) -> Array:
+    """Return E[P_pos | X = k] = sum_{o in C} p(o) (1 - (1 - p(o)/mu_pos)^k) (Lemma B.1, Eq. 18).
+
+    p and the mask are (V,), k has any shape and the result has k's shape. N does not enter.
+    """
+    return _expected_distinct(p, correct, k)
+
+
+def expected_p_neg(p: Array, correct: Array, k: ArrayLike, *, N: int) -> Array:
+    """Return E[P_neg | X = k] = sum_{o not in C} p(o) (1 - (1 - p(o)/(1-mu_pos))^(N-k)) (Eq. 19).
+
+    Shapes as in `expected_p_pos`; k <= N.
+    """
+    return _expected_distinct(p, ~np.asarray(correct), N - np.asarray(k))
+
+
+def expected_s_r(
+    p: Array, correct: Array, k: ArrayLike, *, N: int, R_c: float, R_w: float
+) -> Array:
+    """Return E[S_R | X = k] = R_c E[P_pos | X = k] + R_w E[P_neg | X = k] (App. B).
+
+    Non-decreasing in k if R_w <= 0 (Corollary B.2) and R_c >= 0; only the proof of the corollary
+    states the second condition. Shapes as in `expected_p_neg`.
+    """
+    return R_c * expected_p_pos(p, correct, k) + R_w * expected_p_neg(p, correct, k, N=N)
+
+
 # Section 4: focal weight
 
 
@@ -170,6 +201,14 @@ def _mixed(rarer: Array, N: ArrayLike) -> Array:
     precision."""
     N = np.asarray(N, float)
     return np.where(N == 1, 0.0, -np.expm1(N * np.log1p(-rarer)) - rarer**N)
+
+
+def _expected_distinct(p: Array, kind: Array, draws: ArrayLike) -> Array:
+    """Return the expected mass of the distinct actions among `draws` i.i.d. draws from p, given
+    that all of them lie in the mask `kind`."""
+    # if only one action is of this kind, q = p / mass = 1: rounding must not put it above 1
+    q = np.minimum(p[kind] / _sum(p, kind), 1.0)
+    return -np.expm1(xlog1py(np.asarray(draws)[..., None], -q)) @ p[kind]
 
 
 def _sum(values: Array, subset: Array) -> Array:

@@ -1,4 +1,5 @@
-"""Tables of Eqs. 9 and 11 on a grid, and of Eqs. 8 and 13 on random policies beside exact steps."""
+"""Tables of Eqs. 9 and 11 on a grid, of Eqs. 8 and 13 on random policies beside exact steps, and of
+Lemma B.1."""
 
 import numpy as np
 import pandas as pd
@@ -65,3 +66,22 @@ def one_step_table(seeds: int) -> pd.DataFrame:
                 frame = pd.DataFrame({"seed": np.arange(seeds), "N": N, "eta": eta})
                 rows.append(frame.assign(R_c=R_c, R_w=R_w, **columns))
     return pd.concat(rows, ignore_index=True)
+
+
+def lemma_b1_table() -> pd.DataFrame:
+    """Return the expectations of Lemma B.1 and Corollary B.2 for k = 0, ..., 16 correct answers
+    among N = 16, of one random policy."""
+    p, N, k = policies(1)[0], 16, np.arange(17)
+    correct = np.arange(ACTIONS) < CORRECT
+    curves = {
+        ("P_{pos}", ""): formulas.expected_p_pos(p, correct, k),
+        ("P_{neg}", ""): formulas.expected_p_neg(p, correct, k, N=N),
+    }
+    for name, (R_c, R_w) in REWARDS.items():
+        exact = formulas.expected_s_r(p, correct, k, N=N, R_c=R_c, R_w=R_w)
+        curves["S_R", f"rewards {name}"] = exact
+    parts = [
+        pd.DataFrame({"quantity": quantity, "rewards": rewards, "k": k, "exact": exact})
+        for (quantity, rewards), exact in curves.items()
+    ]
+    return pd.concat(parts)

@@ -198,3 +198,36 @@ def test_focal_weight_needs_gamma_above_a_half_to_silence_wrong_answers_of_easy_
     )
     assert wrong == pytest.approx([1e4, 1, 1e-4], rel=1e-6)
     assert max(right) < 2e-4
+
+
+@pytest.mark.parametrize("R_w", [0.0, -1.0])
+def test_lemma_b1_by_enumerating_all_groups(R_w):
+    p, N = np.array([0.1, 0.25, 0.05, 0.4, 0.2]), 4
+    correct = np.array([True, True, True, False, False])
+    weight, pos, neg, s_r = (np.zeros(N + 1) for _ in range(4))
+    for group in itertools.product(range(len(p)), repeat=N):
+        probability, distinct = p[list(group)].prod(), list(set(group))
+        k = correct[list(group)].sum()
+        P_pos = p[distinct][correct[distinct]].sum()
+        P_neg = p[distinct][~correct[distinct]].sum()
+        weight[k] += probability
+        pos[k] += probability * P_pos
+        neg[k] += probability * P_neg
+        s_r[k] += probability * (P_pos + R_w * P_neg)
+    k = np.arange(N + 1)
+    np.testing.assert_allclose(formulas.expected_p_pos(p, correct, k), pos / weight, atol=1e-14)
+    np.testing.assert_allclose(
+        formulas.expected_p_neg(p, correct, k, N=N), neg / weight, atol=1e-14
+    )
+    expected = formulas.expected_s_r(p, correct, k, N=N, R_c=1.0, R_w=R_w)
+    np.testing.assert_allclose(expected, s_r / weight, atol=1e-14)
+
+
+def test_monotone_in_the_number_of_correct_answers():
+    k = np.arange(33)
+    for seed in range(30):
+        p, correct, _ = instance(seed)
+        assert np.all(np.diff(formulas.expected_p_pos(p, correct, k)) > 0)
+        assert np.all(np.diff(formulas.expected_p_neg(p, correct, k, N=32)) < 0)
+        for R_w in (0.0, -1.0):
+            assert np.all(np.diff(formulas.expected_s_r(p, correct, k, N=32, R_c=1.0, R_w=R_w)) > 0)
