@@ -9,26 +9,19 @@ from papers.fade import figures as fade
 from papers.over_sharpening import figures as over_sharpening
 from papers.two_stage import figures as two_stage
 
-TOGETHER = {
-    "cov_grpo": cov_grpo.MAIN,
-    "f_grpo": f_grpo.MAIN,
-    "fade": fade.MAIN,
-    "fade, ablation": fade.ABLATION,
-    "fade, averages": fade.AVERAGES,
-    "over_sharpening": over_sharpening.MAIN,
-    "two_stage": two_stage.MAIN,
-}
+TOGETHER = [cov_grpo.MAIN, f_grpo.MAIN, fade.MAIN, fade.ABLATION, fade.AVERAGES]
+TOGETHER += [over_sharpening.MAIN, two_stage.MAIN]
 
 
-@pytest.mark.parametrize("figure", TOGETHER)
-def test_methods_that_are_drawn_together_differ(figure):
-    looks = {(one.color, one.line) for one in map(look, TOGETHER[figure])}
-    assert len(looks) == len(TOGETHER[figure]), {name: look(name) for name in TOGETHER[figure]}
+@pytest.mark.parametrize("methods", TOGETHER)
+def test_methods_that_are_drawn_together_differ(methods):
+    looks = {(one.color, one.line) for one in map(look, methods)}
+    assert len(looks) == len(methods), {name: look(name) for name in methods}
 
 
 def test_a_method_has_one_colour_in_every_paper():
     seen = {}
-    for methods in TOGETHER.values():
+    for methods in TOGETHER:
         for method, color in methods.items():
             assert seen.setdefault(method, color) == color
     assert look("GRPO") == look("GRPO (N=8)") == look("grpo")  # as papers and method files name it

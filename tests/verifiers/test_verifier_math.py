@@ -1,10 +1,14 @@
 """The math verifier: pairs and responses by hand, conventions, and what it refuses."""
 
 import json
+import subprocess
+import sys
+import time
 
 import pytest
-from math_cases import outcome
+from math_cases import HOSTILE, outcome
 from refuses import refuses
+from tiny import ROOT
 
 from common.verifiers.math import verifier
 from common.verifiers.math.verifier import reference, response, verify
@@ -17,7 +21,6 @@ PAIRS = {
     "204_5": (["204_{5}"], ["204", "204_6"]),
     "1+\\frac{1}{\\mathrm{e}}": ([], ["1-\\frac{1}{\\mathrm{e}}"]),
     "1-\\frac{1}{\\mathrm{e}}": (["1-e^{-1}"], []),
-    "\\frac{1}{2004!}": (["1/2004!"], ["\\frac{1}{2006!}"]),
     "\\frac{1}{2^{99}}": (["2^{-99}"], ["\\frac{1}{2^{98}}"]),
     "(1,2)": ([], ["\\{1,2\\}", "(2,1)", "[1,2]"]),
     "\\{1,2\\}": ([], ["(1,2)"]),
@@ -26,14 +29,12 @@ PAIRS = {
     "7": (["7.", "+7"], []),
     "73": (["**73**"], []),
     "\\frac13": (["0.333333"], ["0.3333"]),
-    "1234567": (["1,234,567"], []),
     "1450000": (["1{,}450{,}000", "1\\,450\\,000"], []),
     "90": (["90^\\circ", "90°"], []),
     "50\\%": (["50", "0.5"], []),
     "0.5": (["50\\%"], ["50", "\\frac{51}{100}"]),
     "50": ([], ["0.5"]),
     "025": (["25"], []),
-    "27": (["27.0"], []),
     "4.5e33": (["4.5 \\times 10^{33}"], ["4.6\\times 10^{33}"]),
     "np.arcsin(10/13)": (
         ["\\arcsin(10/13)", "\\sin^{-1}\\left(\\frac{10}{13}\\right)", "0.877636"],
@@ -41,11 +42,9 @@ PAIRS = {
     ),
     "-1./3": (["-\\frac{1}{3}"], []),
     "1e-5": (["10^{-5}"], []),
-    "x=5": (["5"], ["y=5"]),
     "12:00": ([], ["1:00"]),
     "9:24": (["9:24 \\text{ AM}"], []),
     "1:03 PM": (["13:03"], []),
-    "\\text{1:03 PM}": ([], ["1:03"]),
     "2+3i": (["3i+2"], []),
     "i(2-i)": (["1+2i"], []),
     "2^{100}": ([], ["2^{100}+1"]),
@@ -54,7 +53,6 @@ PAIRS = {
     "(x+1)^2": (["x^2+2x+1"], []),
     "\\frac{\\sqrt{2}}{2}": (["\\frac{1}{\\sqrt2}", "0.707107"], ["0.707"]),
     "1\\frac12": (["1.5"], []),
-    "1 1/2": (["\\frac32"], []),
     "-1\\frac12": (["-1.5"], []),
     "11/2": ([], ["1 1/2"]),
     "\\text{(C)}": (["C"], []),
@@ -67,7 +65,6 @@ PAIRS = {
     "[-2,7]": (["-2 \\le x \\le 7"], []),
     "1 \\pm \\sqrt{19}": (["1+\\sqrt{19},1-\\sqrt{19}"], ["1+\\sqrt{19}"]),
     "\\$18.90": (["18.9"], []),
-    "32348": (["\\$32,348"], []),
     "y=2x+3": (["2x+3", "y=3+2x"], []),
     "p-q": ([], ["q-p"]),
     "5x-7y+11z+4=0": (["10x-14y+22z+8=0"], []),
@@ -82,11 +79,9 @@ PAIRS = {
     "0.\\overline{3}": (["\\frac13"], []),
     "x^2": ([], ["x^2+1e-30"]),
     "\\frac{270}7\\text{ degrees}": (["\\frac{270}{7}^\\circ"], []),
-    "10\\text{ units}": (["10"], []),
     "15\\mbox{ cm}^2": (["15"], ["225"]),
     "abc": (["cba"], []),
     "7,-2,\\text{ and }-5": (["-5, -2, 7"], []),
-    "\\text{A,B}": (["A, B"], []),
     "f(2) < f(1) < f(4)": ([], ["f(1)<f(2)<f(4)"]),
     "4:45\\frac{3}{11}": ([], ["4:45"]),
     "3:1": (["3"], ["1:3"]),
@@ -94,23 +89,17 @@ PAIRS = {
     "X_{d}=125-1.25 P": (["125-1.25P"], []),
     "7.6 Z": ([], ["7.6"]),
     "\\omega": ([], ["\\Omega"]),
-    "E_{1},E_{2}": (["E_2, E_1"], []),
     "I(0) e^{-t/RC}": (["I(0)e^{-\\frac{t}{RC}}"], []),
-    "1/3": (["0.33333333"], []),
     "30.52": (["\\frac{1587}{52}"], []),
     "3.14": (["\\pi"], []),
     "3.1": ([], ["\\pi"]),
     "\\pi": (["3.14159"], ["3.14"]),
     "1.75": ([], ["1.7"]),
-    "10000": (["1e4"], []),
-    "6.0e23": ([], ["6.02e23"]),
     "\\sqrt[4]{8}": (["8^{1/4}"], []),
     "2,-2": (["\\pm 2"], []),
     "2": ([], ["\\pm 2"]),
     "\\text{None}": (["none"], []),
     "\\infty": ([], ["-\\infty"]),
-    "DNE": (["\\text{DNE}"], []),
-    "2\\sqrt{3}": (["2\\sqrt{3}\\text{ units}"], []),
     "12\\pi": (["12 \\pi \\text{ cm}^2", "37.69911184"], ["37.7"]),
 }
 
@@ -249,3 +238,30 @@ def test_identical_pairs_are_judged_once():
     for at in range(256):
         verify(f"attempt {at}: \\boxed{{{at % 4}\\sqrt{{2}}}}", "\\sqrt{8}")
     assert verifier._judged.cache_info().misses == 4
+
+
+# ---- hostile answers
+
+
+@pytest.mark.process
+def test_hostile_answers_end_unparsed():
+    """In a process of their own, four of each kind: none takes a second, or much memory."""
+    count = 4 * len(HOSTILE)
+    code = "import sys; sys.path.append('tests/support'); from math_cases import judge_hostile"
+    code += f"; judge_hostile({count})"
+    child = subprocess.run(
+        [sys.executable, "-c", code], check=True, cwd=ROOT, timeout=300, capture_output=True
+    )
+    said = json.loads(child.stdout)
+    assert said.pop("MB") < 600
+    assert said == {"outcomes": {"unparsed": count}, "slow": 0}
+
+
+def test_no_pattern_backtracks_without_end():
+    texts = ["5 " + "days " * 180 + "1", "\\alpha" * 90 + "+1=5", "$" * 10**6, "\\(" * 10**5]
+    texts += ["\\boxed{" * 10**5, "\\boxed{1} " * 10**5, "answer is " * 10**5, "1," * 450]
+    start = time.process_time()
+    for text in [*texts, "1/" * 400]:
+        for frame in ("%s", "\\boxed{%s}"):
+            verify(frame.replace("%s", text), "7")
+    assert time.process_time() - start < 10
