@@ -24,7 +24,6 @@ from common.methods.files import method
 from common.methods.files import names as method_names
 from common.metrics.paired import subsampling_test
 from common.metrics.passk import avg_at_k, pass_at_k
-from common.metrics.samples import maj_at_k
 from common.types import Prompt, Verdict
 from common.verifiers.math import verify
 from common.verifiers.pool import Pool
@@ -41,7 +40,6 @@ __all__ = [
     "kl_k1",
     "kl_k2",
     "kl_k3",
-    "maj_at_k",
     "method",
     "method_names",
     "observe",

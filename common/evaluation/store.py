@@ -98,7 +98,7 @@ def finish(
     counts = sampled.counts()
     n = int(counts["n"].min())
     ks = sorted({k for k in (*(2**i for i in range(n.bit_length())), *TENS) if k <= n} | {n})
-    frames = [from_counts(counts, ks), from_samples(sampled.rows, sampled.benchmark, ks)]
+    frames = [from_counts(counts, ks), from_samples(sampled.rows, sampled.benchmark)]
     rows = pd.concat([*frames, sample_rows(sampled)], ignore_index=True)
     where = {"table": "evaluation", "model": label, "seed": seed, "run_id": run.run_id}
     if row is not None:

@@ -104,35 +104,19 @@ class BetaMixture:
         log_p = log_choose + betaln(x + self.a, n - x + self.b) - betaln(self.a, self.b)
         return np.exp(log_p) @ self.weight
 
-    def pass_at_k(self, ks: Sequence[int]) -> np.ndarray:
-        """Return 1 - E[(1 - p)^k] = 1 - sum_i weight_i B(a_i, b_i + k) / B(a_i, b_i) for any k
-        (sec 12)."""
-        k = np.asarray(ks, dtype=float)[:, None]
-        return 1 - np.exp(betaln(self.a, self.b + k) - betaln(self.a, self.b)) @ self.weight
 
-
-def fit_beta(c: ArrayLike, n: int, *, components: int = 1, objective: str = "mse") -> BetaMixture:
-    """Fit BetaBin(n, a, b), or a mixture of two of them, to correct counts c (P,) of n samples.
-
-    objective: "mse" is the error between the histogram of c and the fitted probabilities, as in
-    FADE Fig. 10. "likelihood" is the usual estimate, the better one if n is large and the histogram
-    mostly empty. A mixture starts from a hard and an easy component. Raises UserError if all counts
-    are 0 or all are n, which determines no shape.
-    """
+def fit_beta(c: ArrayLike, n: int, *, components: int = 1) -> BetaMixture:
+    """Fit BetaBin(n, a, b), or a mixture of two of them, to correct counts c (P,) of n samples by
+    its likelihood. A mixture starts from a hard and an easy component. Raises UserError if all
+    counts are 0 or all are n, which determines no shape."""
     c = np.asarray(c)
     if not len(c) or (c == 0).all() or (c == n).all():
         raise UserError(f"{len(c)} problems, all with c=0 or all with c=n={n}: no shape to fit")
-    if objective not in ("mse", "likelihood") or components not in (1, 2):
-        raise UserError(
-            f"objective={objective}, components={components}: take mse or likelihood, 1 or 2"
-        )
     share = np.bincount(c, minlength=n + 1) / len(c)
     seen = share > 0
 
     def loss(theta: np.ndarray) -> float:
         pmf = _mixture(theta).pmf(n)
-        if objective == "mse":
-            return float(((pmf - share) ** 2).sum())
         return float(-(share[seen] * np.log(np.maximum(pmf[seen], 1e-300))).sum())
 
     mean = c.mean() / n

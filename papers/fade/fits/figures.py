@@ -137,7 +137,7 @@ def fitted_shares(c: np.ndarray, n: int, components: int, edges: np.ndarray) -> 
     """
     if (c == 0).all() or (c == n).all():
         return None
-    pmf = fit_beta(c, n, components=components, objective="likelihood").pmf(n)
+    pmf = fit_beta(c, n, components=components).pmf(n)
     return 100 * np.histogram((np.arange(n + 1) + 0.5) / (n + 1), edges, weights=pmf)[0]
 
 
