@@ -11,47 +11,37 @@ import sys
 import time
 from datetime import timedelta
 
+import torch
+import torch.distributed as dist
+
 LIMIT_S = 90  # seconds for all processes to connect, and for one call
 MIB, CALLS = 64, 5
 
 
-def reduced(kind: str, mib: int = MIB) -> dict:
-    """Sum ones over all processes and return rank, process count and bus bandwidth. Raises what
-    torch raises where a process does not come, and RuntimeError where the sum is wrong."""
-    import torch
-    import torch.distributed as dist
-
+def main(kind: str) -> None:
+    """Sum ones over all processes; the first prints rank, process count and bus bandwidth. Raises
+    what torch raises where a process does not come, and RuntimeError where the sum is wrong."""
     device = torch.device("cpu")
     if kind == "nccl":
         device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
         torch.cuda.set_device(device)
     dist.init_process_group(kind, timeout=timedelta(seconds=LIMIT_S))
-    count = dist.get_world_size()
-    values = torch.ones(mib * 2**18, device=device)  # float32
+    rank, count = dist.get_rank(), dist.get_world_size()
+    values = torch.ones(MIB * 2**18, device=device)  # float32
     dist.all_reduce(values)  # the first call connects the processes
     if not bool((values == count).all()):
         raise RuntimeError(f"the sum of {count} ones is {values.min():g} to {values.max():g}")
     values.fill_(1.0)
-    _finished(device)
     began = time.monotonic()
     for _ in range(CALLS):
         dist.all_reduce(values)
-    _finished(device)
+    values.sum().item()  # waits for the GPU
     seconds = (time.monotonic() - began) / CALLS
-    rank = dist.get_rank()
     dist.destroy_process_group()
-    speed = 2 * (count - 1) / count * values.nbytes / seconds / 1e9
-    return {"rank": rank, "count": count, "gb_per_s": speed}
-
-
-def _finished(device) -> None:
-    import torch
-
-    if device.type == "cuda":
-        torch.cuda.synchronize()
+    if rank == 0:
+        speed = 2 * (count - 1) / count * values.nbytes / seconds / 1e9
+        print(json.dumps({"rank": rank, "count": count, "gb_per_s": speed}), flush=True)
 
 
 if __name__ == "__main__":
-    got = reduced(sys.argv[1])
-    if got["rank"] == 0:
-        print(json.dumps(got), flush=True)
+    main(sys.argv[1])

@@ -10,24 +10,17 @@ from common.evaluation.config import PAPER
 from common.results.files import whole_rows
 
 
-class Attempt:
-    """An attempt of a job, as two lines of attempts.jsonl. The first says when it began and at
-    which step, the second when and how it ended. An attempt that was killed has no second line."""
-
-    def __init__(self, path: Path, step: int):
-        self.path = path
-        node = os.environ.get("SLURMD_NODENAME", "")
-        _append(path, {"start": time.time(), "step": step, "node": node, "job": job_id()})
-
-    def end(self, how: str, again: bool = False) -> None:
-        """Write the second line. `again`: a fault ended the attempt, and the job goes back into the
-        queue (slurm/retry.py)."""
-        ended(self.path, how, **({"again": True} if again else {}))
+def began(path: Path, step: int) -> None:
+    """Add the first line of an attempt to the file `path`, attempts.jsonl: when, where and at what
+    step it began. An attempt that was killed has no second line."""
+    node = os.environ.get("SLURMD_NODENAME", "")
+    _append(path, {"start": time.time(), "step": step, "node": node, "job": job_id()})
 
 
-def ended(path: Path, how: str, **more: bool) -> None:
-    """Add the second line of an attempt to the file `path`; `how` says how it ended."""
-    _append(path, {"end": time.time(), "how": how} | more)
+def ended(path: Path, how: str, again: bool = False) -> None:
+    """Add the second line: when and how it ended. `again`: a fault ended it, and the job goes back
+    into the queue (slurm/retry.py)."""
+    _append(path, {"end": time.time(), "how": how} | ({"again": True} if again else {}))
 
 
 def _append(path: Path, row: dict) -> None:

@@ -25,7 +25,7 @@ from common.sweeps.gates import Gate, judge
 from common.sweeps.measures import Measure
 from common.sweeps.plan import Command
 from slurm import environment, node, ray_cluster, status
-from slurm.attempts import Attempt, attempts, job_id, restart, run_folder, saved
+from slurm.attempts import attempts, began, ended, job_id, restart, run_folder, saved
 from slurm.plan import SAMPLED
 from slurm.retry import again
 from slurm.stop import Stop, Stopped, deadline, preempted, requeue, withhold
@@ -81,7 +81,7 @@ class Task:
             return ray_cluster.work(ray, self.gpus)
         stop = Stop(deadline(this, self.time_min) if this else None, self.signal_lead_s)
         stop.listen(polled=self.kind in ("train", *SAMPLED))
-        attempt = Attempt(folder / "attempts.jsonl", self._saved())
+        began(self._record, self._saved())
         try:
             if need:
                 node.ready(need, looks)
@@ -92,16 +92,14 @@ class Task:
                     done = self._run(x, stop)
         except BaseException as error:
             stop.settle()
-            self._ended(error, stop, attempt, lost=(ray / "lost").exists(), this=this)
+            self._ended(error, stop, lost=(ray / "lost").exists(), this=this)
             raise
         finally:
             stop.close()
-        attempt.end("done")
+        ended(self._record, "done")
         return done
 
-    def _ended(
-        self, error: BaseException, stop: Stop, attempt: Attempt, *, lost: bool, this: str
-    ) -> None:
+    def _ended(self, error: BaseException, stop: Stop, *, lost: bool, this: str) -> None:
         """Record how this attempt ended. Put the job back into the queue if it was stopped and may
         return, if its Ray has `lost` a node (which SLURM may not notice, but it gives another), or
         if a fault came after it had saved (retry.py). Raises SystemExit where the end is no error,
@@ -110,7 +108,7 @@ class Task:
         reason = str(error) if stopped else stop.reason
         again = reason is None and not lost and self._again(error)
         how = "failed" if reason is None else f"stopped: {reason}"
-        attempt.end(how if stopped else f"{how}: {str(error)[:300]}", again=again)
+        ended(self._record, how if stopped else f"{how}: {str(error)[:300]}", again=again)
         if stopped:
             print(how, file=sys.stderr, flush=True)
         if again and not this:
@@ -119,7 +117,7 @@ class Task:
         # an Exception too: a child may have died of the signal before the loop could stop
         if this and (stopped or isinstance(error, Exception)):
             lost = lost and not stopped
-            if again or lost or self._may_return(stop, this):
+            if again or lost or stop.requeue or (stop.reason is not None and preempted(this)):
                 if stopped or lost:
                     self._refuse_if_stuck()
                 requeue(this)
@@ -177,6 +175,10 @@ class Task:
         return x.makes
 
     @property
+    def _record(self) -> Path:
+        return Path(self.folder) / "attempts.jsonl"
+
+    @property
     def _results(self) -> Path:
         return run_folder(Path(self.root), self.paper, self.kind, self.key)
 
@@ -188,10 +190,6 @@ class Task:
         began = [row["step"] for row in rows if "start" in row][-1]
         tried = sum(row.get("again", False) for row in rows)
         return again(error, began=began, saved=self._saved(), tried=tried)
-
-    @staticmethod
-    def _may_return(stop: Stop, this: str) -> bool:
-        return stop.requeue or (stop.reason is not None and preempted(this))
 
     def _refuse_if_stuck(self) -> None:
         """Raise UserError if the last STUCK attempts began at the same step and the run is still

@@ -10,8 +10,8 @@ meta.json    commit, command, profile                   runs/     attempts.jsonl
 import json
 import shutil
 import sys
-import time
 from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
 
 import yaml
@@ -29,24 +29,16 @@ def folder(root: Path, paper: str) -> Path:
 
 
 def create(root: Path, paper: str) -> Path:
-    """Create a new submission folder, named by the time, and return it. A second one in the same
-    second gets a number. Raises UserError where `root` cannot be written."""
-    name = time.strftime("%Y%m%d-%H%M%S")
-    for number in range(1, 1000):
-        path = folder(root, paper) / (name if number == 1 else f"{name}-{number}")
-        try:
-            path.mkdir(parents=True)
-        except FileExistsError:
-            continue
-        except OSError as error:
-            raise UserError(
-                f"cannot write results_dir={root}: {error.strerror}; choose another with "
-                "results_dir=FOLDER"
-            ) from error
+    """Create a new submission folder, named by the time, and return it. Raises UserError where
+    `root` cannot be written."""
+    path = folder(root, paper) / datetime.now().strftime("%Y%m%d-%H%M%S-%f")
+    try:
         for name in ("configs", "logs", "runs"):  # without its folder SLURM writes no log
-            (path / name).mkdir()
-        return path
-    raise UserError(f"{folder(root, paper)}: a thousand submissions in one second")
+            (path / name).mkdir(parents=True)
+    except OSError as error:
+        remedy = f"{error.strerror}; choose another with results_dir=FOLDER"
+        raise UserError(f"cannot write results_dir={root}: {remedy}") from error
+    return path
 
 
 def freeze(path: Path, configs: dict, profile) -> None:

@@ -100,19 +100,12 @@ def cancel(root: Path, paper: str) -> list[Cell]:
     if ids:
         queue.cancel(ids)
     for pid in pids:
-        for process in _tree(int(pid.removeprefix("pid-"))):
-            with suppress(psutil.NoSuchProcess):
-                process.kill()  # safe: what a run has stored is whole at any moment
+        with suppress(psutil.NoSuchProcess):
+            parent = psutil.Process(int(pid.removeprefix("pid-")))
+            for process in [parent, *parent.children(recursive=True)]:
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()  # safe: what a run has stored is whole at any moment
     return found
-
-
-def _tree(pid: int) -> list[psutil.Process]:
-    """Return a process and all its descendants, parents first; nothing if it has ended."""
-    try:
-        process = psutil.Process(pid)
-        return [process, *process.children(recursive=True)]
-    except psutil.NoSuchProcess:
-        return []
 
 
 def show(root: Path, paper: str) -> str:

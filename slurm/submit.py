@@ -15,7 +15,7 @@ from submitit import LocalExecutor
 
 from common.datasets.prompts import stated
 from common.errors import UserError, require
-from common.evaluation.config import SCORED, Evaluate
+from common.evaluation.config import Evaluate
 from common.experiment import Experiment
 from common.sweeps.gates import Gated
 from common.sweeps.measures import Measure
@@ -68,8 +68,7 @@ def submit(
     tasks = {job.key: task(job, path, paper, profile, root, gpus.get(job.key, 1)) for job in todo}
     if profile.executor == "local":
         _submit_local(todo, tasks, estimates, path, profile)
-        at_once = f", evaluations {profile.gpus} at a time" if profile.gpus > 1 else ""
-        say(f"{len(todo)} jobs run here one after another{at_once}; {path}")
+        say(f"{len(todo)} jobs run here; {path}")
         return path
     ids = {key: known[key]["job_id"] for key in queued}
     if "compare" in queued:  # the old comparison waits for fewer jobs than the new one
@@ -83,7 +82,8 @@ def submit(
         except REFUSED as error:
             raise UserError(refused(profile, str(error))) from error
         ids |= {job.key: one.job_id for job, one in zip(group, made, strict=True)}
-        records.add(path, [_row(job, ids[job.key], estimates, profile, path) for job in group])
+        logs = {job.key: path / "logs" / f"{ids[job.key]}_0_log.err" for job in group}
+        records.add(path, [_row(job, ids[job.key], estimates, logs[job.key]) for job in group])
         say(f"{group[0].kind:9} {len(group):4} jobs  {made[0].job_id.split('_')[0]}")
     return path
 
@@ -152,30 +152,24 @@ def _submit_local(jobs, tasks, estimates, path: Path, profile: Profile) -> None:
         made = executor.submit(scheduler)
     finally:
         signal.signal(signal.SIGHUP, old)
-    rows = [_row(job, f"pid-{made.job_id}", estimates, profile, path) for job in jobs]
-    logs = [{"log": str(path / "runs" / job.key / "log.err")} for job in jobs]
-    records.add(path, [row | log for row, log in zip(rows, logs, strict=True)])
+    job_id, runs = f"pid-{made.job_id}", path / "runs"
+    records.add(path, [_row(job, job_id, estimates, runs / job.key / "log.err") for job in jobs])
 
 
-def _row(job: plan.Job, job_id: str, estimates: dict, profile: Profile, path: Path) -> dict:
-    predicted = None
-    if e := estimates.get(job.key):
-        predicted = asdict(e) | {"gpu_hours": asdict(e.gpu_hours)}
-    row: dict = {"key": job.key, "kind": job.kind, "job_id": job_id, "predicted": predicted}
-    row |= {"steps": _steps(job)}
-    return row | {"profile": profile.name, "log": str(path / "logs" / f"{job_id}_0_log.err")}
+def _row(job: plan.Job, job_id: str, estimates: dict, log: Path) -> dict:
+    e = estimates.get(job.key)
+    predicted = asdict(e) | {"gpu_hours": asdict(e.gpu_hours)} if e else None
+    row = {"key": job.key, "kind": job.kind, "job_id": job_id, "predicted": predicted}
+    return row | {"steps": _steps(job), "log": str(log)}
 
 
 def _steps(job: plan.Job) -> int | None:
     """Return how much a job has to do: the steps of a training, the models of a measure, or the
-    chunks of a job that samples or scores. Return None for other kinds, and where the number of
-    problems is not known."""
-    if job.kind in plan.SAMPLED:
-        e = job.config
-        known = None if e.scores and e.eval.rare_share else stated(e.eval.prompts)
-        if e.scores:
-            return known and -(-known * e.n // SCORED)
-        return known and -(-known // e.per_chunk)
+    chunks of a job that samples. Return None for other kinds, and where the number of problems is
+    not known."""
+    if job.kind in ("rates", "evaluate"):
+        known = stated(job.config.eval.prompts)
+        return known and -(-known // job.config.per_chunk)
     if job.kind == "measure":
         return len(job.config.steps)
     return job.config.optim.steps if job.kind == "train" else None

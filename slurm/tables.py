@@ -1,6 +1,6 @@
 """A paper's tables as rows (experiments) to run. papers/<paper>/launch.py names the tables."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import fill
@@ -67,8 +67,12 @@ def chosen(
     for. With `steps` they are short trials of the rows. Raises UserError for an unknown table or
     row."""
     wanted = some_of("table", table, tables)
-    scales = [scale] if scale else _scales(tables[name] for name in wanted) or [CLUSTER]
-    configs = _less(without, [asked_for(paper, one, others) for one in scales])
+    named = dict.fromkeys(one for name in wanted for one in tables[name].scales)
+    scales = [scale] if scale else [*named] or [CLUSTER]
+    configs = [asked_for(paper, one, others) for one in scales]
+    if without:
+        left = some_of("without", without, [name for config in configs for name in config.names])
+        configs = [without_rows(config, left) for config in configs]
     if steps:
         require(
             steps.isdecimal() and int(steps) > 0, "optim.steps", steps, "a whole number above 0"
@@ -121,16 +125,3 @@ def _of(paper: str, name: str, table: Table) -> Callable[[str, str], bool]:
     printed = published(ROOT / "papers" / paper / "published")
     mine = reruns_of(paper, printed[printed["table"] == name])
     return lambda of_table, run: (of_table, run) in mine
-
-
-def _scales(tables: Iterable[Table]) -> list[str]:
-    return list(dict.fromkeys(scale for table in tables for scale in table.scales))
-
-
-def _less(names: str, configs: list[Reproduce]) -> list[Reproduce]:
-    """Return the configurations without the rows of these names. Raises UserError for a name that
-    no scale has."""
-    if not names:
-        return configs
-    given = some_of("without", names, [name for config in configs for name in config.names])
-    return [without_rows(config, given) for config in configs]

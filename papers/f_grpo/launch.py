@@ -27,7 +27,7 @@ TABLES = {
     "first": Table("its 3 of 10 epochs, Figs 8-10", ("cluster_v2_first",), rows="all"),
     "table2_v2": Table("N = 4 and 16 too", BOTH),
     "table3_v2": Table("controls: a lower learning rate, DS-GRPO", BOTH),
-    "table4_v2": Table("mazes, 3.9 M parameters: one GPU", ("gpu",), profile="local-1x24"),
+    "table4_v2": Table("mazes, 3.9 M parameters: one GPU", ("gpu",), profile="local-1x80"),
     "table6_v2": Table("every exponent gamma, three models", BOTH),
     "table10_v2": Table("every benchmark by group size N", BOTH),
     "table11_v2": Table("every benchmark of the controls", BOTH),
