@@ -25,6 +25,6 @@ def test_a_method_has_one_colour_in_every_paper():
         for method, color in methods.items():
             assert seen.setdefault(method, color) == color
     assert look("GRPO") == look("GRPO (N=8)") == look("grpo")  # as papers and method files name it
-    assert look("F-GRPO").name == look("f_grpo").name == "f1-0"
-    assert look("GRPO-N").name != look("GRPO (N=2)").name  # a method, and a group size
-    assert look("base").name == "grey"
+    assert look("F-GRPO") == look("f_grpo")
+    assert look("GRPO-N").color != look("GRPO (N=2)").color  # a method, and a group size
+    assert look("base").color == "#999999"

@@ -1,7 +1,7 @@
 """The training files of FADE's supervised fine-tuning, made shard by shard.
 
 <folder>/<set>/part-00012.parquet   the column `messages`, as verl's SFT trainer reads it
-<folder>/<set>.counts/00012.json    rows read, kept, and left out by reason; characters kept
+<folder>/<set>.counts/00012.json    rows read, kept, and left out by reason
 <folder>/<set>.counts/asked.json    the settings that all shards of the set were made with
 
 A shard is complete or absent, and an existing one is not made again, so the same command resumes.
@@ -25,6 +25,7 @@ from common.config.resolve import resolve
 from common.datasets.hub import snapshot
 from common.errors import UserError, require
 from common.results.files import write_json
+from papers.fade.sft import sources
 
 BATCH = 256  # rows of a row group
 
@@ -63,7 +64,7 @@ def prepare(config: Prepare) -> dict[str, Counter]:
     counts = {}
     for name, chains in config.sets.items():
         counts[name] = made(name, chains, Path(config.folder), config.seed, question)
-        print(f"{name}: {_counts_text(counts[name])}", file=sys.stderr)
+        print(f"{name}: {dict(counts[name])}", file=sys.stderr)
     return counts
 
 
@@ -73,9 +74,8 @@ def made(name: str, chains: Chains, folder: Path, seed: int, question) -> Counte
     convert = resolve(chains.messages, f"sets.{name}.messages", open_ended=True)
     asked, settings = folder / f"{name}.counts" / "asked.json", asdict(chains) | {"seed": seed}
     settings.pop("rows")
-    settings["commit"] = home.name  # what `revision` stood for; earlier files did not store it
-    before = json.loads(asked.read_text()) if asked.exists() else settings
-    if {"commit": home.name} | before != settings:
+    settings["commit"] = home.name  # what `revision` stood for
+    if asked.exists() and json.loads(asked.read_text()) != settings:
         raise UserError(
             f"{folder / name} was made with other settings; delete it and {asked.parent}"
         )
@@ -89,13 +89,8 @@ def made(name: str, chains: Chains, folder: Path, seed: int, question) -> Counte
             write_part(part, kept(rows(shard), convert, question, chains.share, drawn, said, name))
             write_json(count, dict(said))  # written last: a part without its count is made again
         counts.update(json.loads(count.read_text()))
-    require(
-        chains.rows in (None, counts["rows"]),
-        f"sets.{name}.rows",
-        chains.rows,
-        f"{chains.hub} at {chains.revision} gives {counts['rows']}; pin the revision that has "
-        f"{chains.rows}, or, if that is what you want, set sets.{name}.rows={counts['rows']}",
-    )
+    remedy = f"{chains.hub} gives {counts['rows']}; pin another revision, or set this key to it"
+    require(chains.rows in (None, counts["rows"]), f"sets.{name}.rows", chains.rows, remedy)
     require(counts["kept"] > 0, f"sets.{name}", dict(counts), "keeps no row; correct its files")
     return counts
 
@@ -119,7 +114,6 @@ def kept(
             counts[messages] += 1
             continue
         counts["kept"] += 1
-        counts["characters"] += sum(len(message["content"]) for message in messages)
         yield messages
 
 
@@ -156,27 +150,23 @@ class Problems:
 
     def __call__(self, row: dict) -> str | None:
         name, split = row["dataset"].rpartition("/")[2], row["split"]
-        index = int(row["index"])
-        where = f"problems.{name}.{split}"
-        source = self.sets.get(name, {}).get(split)
-        if source is None:
-            raise UserError(f"{where}: a row points into this set, which is not named; name it")
-        if (name, split) not in self.texts:
-            self.texts[name, split] = self._read(name, source, where)
-        texts = self.texts[name, split]
+        where, index = f"problems.{name}.{split}", int(row["index"])
+        if where not in self.texts:
+            source = self.sets.get(name, {}).get(split)
+            require(source is not None, where, source, "a row points into this set; name it")
+            self.texts[where] = problem_texts(name, source, where)
+        texts = self.texts[where]
         require(index < len(texts), f"{where} index", index, f"it has {len(texts)} problems")
         return texts[index]
 
-    def _read(self, name: str, source: Set, where: str) -> list[str | None]:
-        from papers.fade.sft import sources
 
-        home = snapshot(source.hub, source.revision, source.files)
-        columns = COLUMNS[name]
-        table = (row for shard in shards(home, source.files, where) for row in rows(shard, columns))
-        texts = [sources.problem(name, row) for row in table]
-        remedy = f"{source.hub} has {len(texts)}; OpenCodeReasoning-2 counts by row, so pin it"
-        require(source.rows in (None, len(texts)), f"{where}.rows", source.rows, remedy)
-        return texts
+def problem_texts(name: str, source: Set, where: str) -> list[str | None]:
+    home, columns = snapshot(source.hub, source.revision, source.files), COLUMNS[name]
+    table = (row for shard in shards(home, source.files, where) for row in rows(shard, columns))
+    texts = [sources.problem(name, row) for row in table]
+    remedy = f"{source.hub} has {len(texts)}; OpenCodeReasoning-2 counts by row, so pin it"
+    require(source.rows in (None, len(texts)), f"{where}.rows", source.rows, remedy)
+    return texts
 
 
 COLUMNS = {  # the columns to read of each set of problems: its tests are many times larger
@@ -199,10 +189,3 @@ def rows(shard: Path, columns: list[str] | None = None):
 
     chosen = {"columns": columns} if columns else {}
     return load_dataset("parquet", data_files=str(shard), split="train", streaming=True, **chosen)
-
-
-def _counts_text(counts: Counter) -> str:
-    left = {reason: n for reason, n in counts.items() if reason not in ("rows", "kept")}
-    left.pop("characters", None)
-    reasons = "".join(f", {number:,} {reason}" for reason, number in left.items())
-    return f"{counts['kept']:,} of {counts['rows']:,} rows{reasons}"

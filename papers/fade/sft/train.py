@@ -3,7 +3,6 @@
 verl saves a checkpoint every `save_freq` steps and resumes from the last one by itself.
 """
 
-import json
 import os
 import signal
 import subprocess
@@ -16,7 +15,7 @@ from common.backends.verl.layout import STATE_BYTES, pass_bytes
 from common.config.files import ROOT, read
 from common.errors import require
 from common.sweeps.assumptions import accelerator, assumptions
-from common.sweeps.cost import Estimate, Range, priced
+from common.sweeps.cost import Estimate, priced
 from common.sweeps.profiles import Profile
 
 CONFIGS = ROOT / "papers" / "fade" / "configs"
@@ -24,45 +23,26 @@ CONFIG = CONFIGS / "sft" / "qwen25_7b.yaml"
 MODEL = "results/fade/sft/qwen25_7b"  # configs/model/qwen25_7b_reasoning_sft.yaml
 PORT = 29533
 END = "<|im_end|>"  # ends a turn in Qwen's chat template
-# most and fewest characters per token in thoughts about programs and mathematics: our assumption
-CHARACTERS = (4.0, 3.0)
-
-
-def tokens(known: dict[str, tuple[float, float]], prepared: dict) -> Range:
-    """Return the range of training tokens in an epoch over the sets of `prepared`.
-
-    `prepared` is configs/sft_data.yaml. If the files of a set are made, its tokens follow from its
-    counted characters; otherwise from its number of rows and the mean response lengths in `known`.
-    These belong to models that learned from R1; R1's own are taken to be the same.
-    """
-    low, high = known["default"]
-    ends = [0.0, 0.0]
-    for name, node in prepared["sets"].items():
-        files = Path(f"{prepared['folder']}/{name}.counts").glob("[0-9]*.json")
-        counted = sum(json.loads(file.read_text()).get("characters", 0) for file in files)
-        rows = node["rows"] * node["share"]
-        each = [counted / one for one in CHARACTERS] if counted else [rows * low, rows * high]
-        ends = [sum(pair) for pair in zip(ends, each, strict=True)]
-    return Range(*ends)
 
 
 def takes(profile: Profile) -> Estimate:
     """Estimate the cost of the fine-tuning on the GPUs of `profile`.
 
-    Each weight and token takes 6 floating point operations, or 8 if activations are computed again
-    (gradient checkpointing), at the efficiencies of configs/cost.yaml. Raises UserError if a GPU
-    has too little memory.
+    An epoch's tokens are the rows that configs/sft_data.yaml draws, at the mean response lengths of
+    models that learned from R1; R1's own are taken to be the same. Each weight and token takes 6
+    floating point operations, or 8 if activations are computed again (gradient checkpointing), at
+    the efficiencies of configs/cost.yaml. Raises UserError if a GPU has too little memory.
     """
     a, config = assumptions(), read(CONFIG)
     size, card = a.models[config["model"]["path"]], accelerator(profile, a)
     again = 8 if config["model"]["enable_gradient_checkpointing"] else 6
-    epoch = tokens(a.response_tokens[MODEL], read(CONFIGS / "sft_data.yaml"))
-    seen = [config["trainer"]["total_epochs"] * one for one in (epoch.low, epoch.high)]
-    gpus = max(1, profile.gpus)
-    rate = gpus * card.tflops * 1e12
-    efficiency = sorted(card.compute_efficiency, reverse=True)
-    work = [again * size.parameters * one for one in seen]
-    seconds = [one / rate / share for one, share in zip(work, efficiency, strict=True)]
+    sets = read(CONFIGS / "sft_data.yaml")["sets"].values()
+    chains = config["trainer"]["total_epochs"] * sum(one["rows"] * one["share"] for one in sets)
+    gpus, means = max(1, profile.gpus), a.response_tokens[MODEL]["default"]
+    seconds = [
+        again * size.parameters * chains * mean / (gpus * card.tflops * 1e12 * share)
+        for mean, share in zip(means, sorted(card.compute_efficiency, reverse=True), strict=True)
+    ]
     packed = config["data"]["max_token_len_per_gpu"]
     memory = (STATE_BYTES * size.parameters / gpus + pass_bytes(size, packed)) / 1e9
     require(

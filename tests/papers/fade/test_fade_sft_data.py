@@ -8,7 +8,7 @@ import json
 
 import pandas as pd
 import pytest
-from refuses import refuses_file
+from refuses import refuses, refuses_file
 
 from common.config.compose import compose
 from common.config.strict import strict
@@ -18,33 +18,11 @@ from papers.fade.sft import sources
 from papers.fade.sft.prepare import Prepare, prepare
 
 THOUGHT = "<think>\nhm\n</think>\n\n```python\nprint(1)\n```"
-CODE = {
-    "id": "a",
-    "question_id": "q",
-    "question": "-",
-    "r1_generation": THOUGHT,
-    "qwq_critique": "good",
-    "solution": "print(1)",
-    "judgement": "right",
-    "pass_rate": "1.0",
-    "source": "codeforces",
-    "license": "cc-by-4.0",
-    "dataset": "taco",
-    "split": "train",
-    "difficulty": "EASY",
-    "index": "1",
-}
-MATHS = {
-    "expected_answer": "2",
-    "problem_type": "has_answer_extracted",
-    "problem_source": "aops_c6_high_school_olympiads",
-    "generation_model": "DeepSeek-R1",
-    "pass_rate_72b_tir": "0.5",
-    "problem": "1+1?",
-    "generated_solution": "<think>\none and one\n</think>\n\n\\boxed{2}",
-    "inference_mode": "cot",
-    "used_in_kaggle": True,
-}
+# the fields that are read, and one that is not
+CODE = {"id": "a", "question": "-", "r1_generation": THOUGHT}
+CODE |= {"dataset": "taco", "split": "train", "index": "1"}
+MATHS = {"id": "b", "generation_model": "DeepSeek-R1", "problem": "1+1?"}
+MATHS |= {"generated_solution": "<think>\none and one\n</think>\n\n\\boxed{2}"}
 FORCES = {
     "description": "Sum.",
     "input_format": "a b",
@@ -97,7 +75,7 @@ def messages(folder) -> list:
     return [list(row) for row in pd.read_parquet(folder).messages]
 
 
-def test_conversations_and_what_is_left_out(hub, capsys):
+def test_conversations_and_what_is_left_out(hub):
     counts = prepare(config(hub))
     code, other = messages(hub / "out/opencodereasoning2")
     assert [turn["role"] for turn in code] == ["system", "user", "assistant"]
@@ -120,7 +98,6 @@ def test_conversations_and_what_is_left_out(hub, capsys):
     seen = counts["opencodereasoning2"]
     assert {key: seen[key] for key in ("rows", "kept", *left)} == {"rows": 6, "kept": 2} | left
     assert counts["openmathreasoning"]["of another model than DeepSeek-R1"] == 1
-    assert "2 of 3 rows, 1 of another model than DeepSeek-R1" in capsys.readouterr().err
 
 
 def test_a_second_run_makes_only_what_is_missing(hub):
@@ -140,39 +117,29 @@ def test_a_second_run_makes_only_what_is_missing(hub):
     assert json.loads(count.read_text())["rows"] == 2
 
 
-def test_parts_of_other_settings_are_not_mixed(hub):
+def test_parts_of_other_settings_or_another_commit_are_not_mixed(hub):
     prepare(config(hub))
-    with pytest.raises(UserError, match="was made with other settings; delete it"):
+    with refuses_file(hub / "out/openmathreasoning"):
         prepare(config(hub, **{"sets.openmathreasoning.share": 0.5}))
+    asked = hub / "out/opencodereasoning2.counts/asked.json"
+    asked.write_text(json.dumps(json.loads(asked.read_text()) | {"commit": "d" * 40}))
+    with refuses_file(hub / "out/opencodereasoning2"):
+        prepare(config(hub))
 
 
 def test_what_cannot_be_prepared_is_named(hub):
-    for changes, message in (  # each in a folder of its own
-        ({"sets.openmathreasoning.rows": 5}, r"rows=5: .* gives 3; pin the revision"),
-        ({"problems.taco.train.rows": 3}, r"problems\.taco\.train\.rows=3: .* has 2"),
-        ({"sets.openmathreasoning.files": "[nowhere/*]"}, r"none of these in"),
-        ({"sets.openmathreasoning.share": 0}, r"share"),
+    for key, value in (  # each in a folder of its own
+        ("sets.openmathreasoning.rows", 5),
+        ("problems.taco.train.rows", 3),
     ):
-        with pytest.raises(UserError, match=message):
-            prepare(config(hub, folder=f"{hub}/{message[:4]}", **changes))
+        with refuses(key, value):
+            prepare(config(hub, folder=f"{hub}/{key}", **{key: value}))
     table(hub / "maths/data/cot-00000-of-00001.parquet", [{"problem": "x"}])
     with pytest.raises(UserError, match="row 0 lacks 'generation_model'"):
         prepare(config(hub, folder=f"{hub}/other"))
     table(hub / "code/train/python/train-00000-of-00002.parquet", [CODE | {"index": "2"}])
-    with pytest.raises(UserError, match=r"problems\.taco\.train index=2: it has 2 problems"):
+    with refuses("problems.taco.train index", 2):
         prepare(config(hub, folder=f"{hub}/third"))
     table(hub / "code/train/python/train-00000-of-00002.parquet", [CODE | {"dataset": "new"}])
-    with pytest.raises(UserError, match=r"problems\.new\.train: a row points into"):
+    with refuses("problems.new.train", None):
         prepare(config(hub, folder=f"{hub}/fourth"))
-
-
-def test_shards_of_two_commits_are_not_mixed(hub):
-    prepare(config(hub))
-    for asked in (hub / "out").glob("*.counts/asked.json"):
-        said = json.loads(asked.read_text())
-        asked.write_text(json.dumps({k: v for k, v in said.items() if k != "commit"}))
-    prepare(config(hub))  # made before it was stored
-    said = json.loads(asked.read_text())
-    asked.write_text(json.dumps(said | {"commit": "d" * 40}))
-    with refuses_file(asked.parents[1] / asked.parent.name.removesuffix(".counts")):
-        prepare(config(hub))

@@ -1,11 +1,8 @@
 """The job of FADE's supervised fine-tuning: what it takes, and what waits for it."""
 
-import json
-
 import pytest
 from refuses import refuses
 
-from common.config.files import ROOT, read
 from common.errors import UserError
 from common.sweeps.profiles import load_profile
 from papers.fade.launch import TABLES
@@ -44,31 +41,14 @@ def test_the_dry_run_has_it_with_its_hours_and_every_7b_row_waits_for_it(here):
                for line in lines)  # fmt: skip
 
 
-def test_rows_that_are_not_trained_wait_for_it_too(here):
+def test_rows_that_are_not_trained_wait_for_it_too_and_no_32b_row_does(here):
     found = chosen("fade", TABLES, **WORDS | {"row": "qwen7b_sft"})
     jobs = plan.plan(found.runs, found.evaluations, found.commands)
     assert {job.needs for job in jobs if job.kind == "evaluate"} == {(SFT,)}
-
-
-def test_no_32b_row_waits_for_it():
     found = chosen("fade", TABLES, **WORDS | {"table": "table5", "row": ""})
     kinds = [job.kind for job in plan.plan(found.runs, found.evaluations, found.commands)]
     assert kinds[:25] == ["rates"] * 24 + ["train"]  # the filter's solve rates, for all rows
     assert (kinds.count("rates"), kinds.count("train")) == (24, 4)
-
-
-def test_what_was_counted_goes_before_what_is_assumed(here):
-    known = {"default": (3500.0, 5500.0)}
-    prepared = read(ROOT / "papers/fade/configs/sft_data.yaml")
-    assumed = train.tokens(known, prepared)
-    for name in prepared["sets"]:
-        counts = here / prepared["folder"] / f"{name}.counts"
-        counts.mkdir(parents=True)
-        (counts / "00000.json").write_text(json.dumps({"kept": 1, "characters": 2_000_000_000}))
-        (counts / "asked.json").write_text("{}")
-    counted = train.tokens(known, prepared)
-    assert (counted.low, counted.high) == (4e9 / 4, pytest.approx(4e9 / 3))
-    assert assumed.high > counted.high
 
 
 def test_a_gpu_that_is_too_small_is_refused_with_the_key():
