@@ -7,7 +7,7 @@ import pandas as pd
 
 from common.comparison.cluster_figures import Curve, Figure, along
 from common.comparison.gather import Gathered
-from papers.two_stage.case_study import write_cluster_page
+from papers.two_stage.case_study import write_page
 from papers.two_stage.cluster import GREEDY
 from papers.two_stage.figures import MAIN
 
@@ -29,7 +29,7 @@ def draw(root: Path, cells: pd.DataFrame, cluster: Gathered) -> list[Figure]:
 
     cells: not used here; cluster: the gathered cluster runs.
     """
-    write_cluster_page(root, cluster.rows)
+    write_page(root, cluster.rows)
     return [
         along(
             root,

@@ -29,7 +29,7 @@ def draw(root: Path) -> None:
     toy = root / "two_stage" / "toy"
     if (toy / "ends.csv.gz").exists():
         toy_figures.draw(toy, folder)
-    rows, counts = read(root, "two_stage", LAPTOP)
+    rows, _ = read(root, "two_stage", LAPTOP)
     laptop_figures.draw(rows, MAIN, folder)
     training, entropies = laptop.read(root, "training"), laptop.read(root, "entropies")
     for table in laptop_figures.tables(rows, MAIN):
@@ -40,8 +40,6 @@ def draw(root: Path) -> None:
         stages(shown, curve, folder / f"{table}_stages")
         near = entropies[(entropies["table"] == table) | (entropies["method"] == "base")]
         table4(near, folder / f"{table}_entropies")
-        near = counts[(counts["table"] == table) | (counts["method"] == "base")]
-        boundary(near, folder / f"{table}_boundary")
 
 
 def fig2(rows: pd.DataFrame, training: pd.DataFrame, path: Path) -> None:
@@ -120,30 +118,3 @@ def table4(entropies: pd.DataFrame, path: Path) -> None:
         axis.set_title(title, fontsize=8)
         drawn.append(part[part["method"].isin(list(shown))])
     save(figure, path, pd.concat(drawn))
-
-
-def boundary(counts: pd.DataFrame, path: Path) -> None:
-    """Draw what each method's boundary gained and lost against the base model along training, by
-    pass@64 of each problem; mean and standard error over seeds."""
-    moved = laptop.boundary(counts, BOUNDARY_K)
-    shown = laptop_figures.present(moved, MAIN)
-    if not shown:
-        return
-    figure, axes = panels(2, width=3.6, height=2.9, sharey=True)
-    drawn = []
-    for axis, benchmark in zip(axes[0], ("natural", "rare"), strict=True):
-        for method, color in shown.items():
-            runs = moved[(moved["method"] == method) & (moved["benchmark"] == benchmark)]
-            for side, sign in (("gained", 1), ("lost", -1)):
-                curve = runs.groupby("step")[side].agg(["mean", "sem", "size"]).reset_index()
-                axis.errorbar(
-                    curve["step"], sign * curve["mean"], curve["sem"], color=color, marker="o",
-                    markersize=3, ls="-" if sign > 0 else "--",
-                    label=method if sign > 0 else None,
-                )  # fmt: skip
-                drawn.append(curve.assign(method=method, benchmark=benchmark, side=side))
-        axis.axhline(0, color=COLORS[7], lw=0.8)
-        axis.set(xlabel="step", title=f"{benchmark} prompts: gained (up), lost (down)")
-    axes[0, 0].set_ylabel("pass@64 - base (points)")
-    legend(figure, axes[0, 0], 4)
-    save(figure, path, pd.concat(drawn).rename(columns={"size": "n_seeds"}))

@@ -1,5 +1,5 @@
 """What the two-stage paper measures beyond the result rows of the laptop runs: Table 4's entropies
-from stored samples, Fig. 2's training curves, and the pass@k that a run's problems gained and lost.
+from stored samples, and Fig. 2's training curves.
 
 `measure` writes <root>/two_stage/laptop/{entropies,training}.csv.gz from the run folders. Where
 there are none, existing tables (such as committed ones) are left as they are.
@@ -11,14 +11,12 @@ import pandas as pd
 
 from common.comparison import training
 from common.comparison.gather import LAPTOP, Gathered, by_run
-from common.metrics.passk import pass_at_k
 from common.metrics.samples import answer_entropy, token_entropy
 from common.results.columns import COLUMNS
 from common.results.files import read_jsonl
 
 LOGGED = ["entropy", "reward"]  # entropy: exact, nats a token, of the rollouts' policy
 CURVES = ["table", "method", "seed", "step", *LOGGED]
-MOVED = ["table", "method", "benchmark", "seed", "step"]
 ENTROPIES = {"answer_level_entropy": "bits", "token_level_entropy": "nats"}
 
 
@@ -67,24 +65,3 @@ def read(root: Path, name: str) -> pd.DataFrame:
     """Return a table that `measure` wrote; empty if there is none."""
     columns = CURVES if name == "training" else COLUMNS
     return training.kept(root / "two_stage" / LAPTOP / f"{name}.csv.gz", columns)
-
-
-def boundary(counts: pd.DataFrame, k: int) -> pd.DataFrame:
-    """Return what the capability boundary gained and lost along training, in percent of problems:
-    table, method, benchmark, seed, step, gained, lost.
-
-    gained = mean over problems of max(0, pass@k - pass@k of the base model); lost is the same with
-    the sign turned, so gained - lost is the difference of the two pass@k. Sampling noise adds to
-    both alike; it is largest where `k` equals the number of samples. Base and run must have the
-    same problems and at least k samples; steps with fewer are left out.
-    """
-    known = counts[counts["n"] >= k].copy()
-    known["value"] = pass_at_k(known["c"].to_numpy(), known["n"].to_numpy(), [k])[:, 0]
-    problem = ["benchmark", "problem_id"]
-    if known.empty:
-        return known.reindex(columns=[*MOVED, "gained", "lost"])
-    base = known[known["method"] == "base"].groupby(problem)["value"].mean().rename("base")
-    joined = known[known["method"] != "base"].join(base, on=problem, how="inner")
-    change = 100 * (joined["value"] - joined["base"])
-    joined = joined.assign(gained=change.clip(lower=0), lost=-change.clip(upper=0))
-    return joined.groupby(MOVED, sort=False)[["gained", "lost"]].mean().reset_index()

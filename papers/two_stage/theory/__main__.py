@@ -1,22 +1,20 @@
-"""Tables and one figure that check Theorem 1, GRPO-N beside GRPO, Remark 2 and Proposition 1.
+"""Tables that check Theorem 1, GRPO-N beside GRPO, Remark 2 and Proposition 1.
 
     python -m papers.two_stage.theory [results_dir=results]
 
-Writes two_stage/theory/{theorem1,negative,remark2,proposition1,kernel}.csv and
-two_stage/figures/theory below the results folder. The paper shows no such figure. The random
-policies and networks, their sizes and distributions are our choice.
+Writes two_stage/theory/{theorem1,negative,remark2,proposition1,kernel}.csv below the results
+folder. The random policies and networks, their sizes and distributions are our choice.
 """
 
 from pathlib import Path
 
 from common.cli import on_results
 from common.results.files import write_csv
-from papers.two_stage.theory import figures, tables
+from papers.two_stage.theory import tables
 
 
 def run(root: Path) -> None:
-    """Write every table and the figure. Equal inputs give equal bytes. Takes seconds."""
-    folder = root / "two_stage"
+    """Write every table. Equal inputs give equal bytes. Takes seconds."""
     made = {
         "theorem1": tables.theorem1_table(),
         "negative": tables.negative_table(),
@@ -25,8 +23,7 @@ def run(root: Path) -> None:
         "kernel": tables.kernel_table(steps=2000, eta=0.1),
     }
     for name, table in made.items():
-        write_csv(folder / "theory" / f"{name}.csv", table)
-    figures.draw(made, folder / "figures" / "theory")
+        write_csv(root / "two_stage" / "theory" / f"{name}.csv", table)
 
 
 if __name__ == "__main__":

@@ -12,8 +12,6 @@ from math import comb, factorial, prod
 
 import numpy as np
 
-from common.errors import require
-
 
 def softmax(z: np.ndarray, temperature: float = 1.0) -> np.ndarray:
     """Return exp(z_v / tau) / sum_u exp(z_u / tau).
@@ -51,9 +49,8 @@ def expected_group_update(p: np.ndarray, r: np.ndarray, *, eta: float, G: int) -
         (1 - 1/G) eta p_v (r_v - sum_u p_u r_u)
 
     Theorem 1 holds for a fixed A only. In a group each response is part of its own baseline, which
-    removes 1/G of the expected step (INC015). Raises UserError for G < 1.
+    removes 1/G of the expected step (INC015).
     """
-    require(G >= 1, "G", G, "a group needs at least 1 sample")
     return (1 - 1 / G) * expected_logit_update(p, r, eta=eta)
 
 

@@ -2,11 +2,12 @@
 recorded."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
+from pydantic import Field, PositiveFloat, PositiveInt
 
-from common.config.schema import Folder
+from common.config.schema import Decay, Folder
 from common.errors import require
 from papers.two_stage.theory.formulas import expected_path
 
@@ -19,29 +20,15 @@ class Cell:
 
     name: str
     rewards: list[float]
-    policy: list[float]
-    G: int
-    temperature: float
+    policy: list[PositiveFloat]
+    G: Annotated[int, Field(ge=2)]  # a group of one has no advantage
+    temperature: PositiveFloat
     hold: Literal["policy", "logits"]
 
     def __post_init__(self):
-        key = f"figures, cell {self.name}: "
-        require(self.G >= 2, key + "G", self.G, "a group of one has no advantage; take at least 2")
-        require(self.temperature > 0, key + "temperature", self.temperature, "must be above 0")
-        require(
-            len(self.rewards) == len(self.policy) > 1
-            and min(self.policy) > 0
-            and abs(sum(self.policy) - 1) < 1e-9,
-            key + "policy",
-            self.policy,
-            f"needs {len(self.rewards)} probabilities above 0 that sum to 1, one a reward",
-        )
-        require(
-            self.policy[self.leader] > self.policy[self.best],
-            key + "policy",
-            self.policy,
-            "the action of the highest reward must start below another one (sec 3.2)",
-        )
+        fits = len(self.rewards) == len(self.policy) > 1 and abs(sum(self.policy) - 1) < 1e-9
+        remedy = f"needs {len(self.rewards)} probabilities above 0 that sum to 1, one a reward"
+        require(fits, f"figures, cell {self.name}: policy", self.policy, remedy)
 
     @property
     def best(self) -> int:
@@ -71,30 +58,21 @@ class Cell:
 class Toy:
     optimizers: list[Literal["sgd", "adam"]]
     methods: list[Literal["full", "negative"]]
-    seeds: int  # number of seeds, which are 0 .. seeds-1
-    steps: int
-    eta: float
-    betas: tuple[float, float]
-    eps: float
+    seeds: PositiveInt  # number of seeds, which are 0 .. seeds-1
+    steps: PositiveInt
+    eta: PositiveFloat
+    betas: tuple[Decay, Decay]
+    eps: PositiveFloat
     temperature_gradient: bool
-    rise: float
+    rise: Annotated[float, Field(gt=0, lt=1)]
     band: tuple[float, float]
-    per_decade: int
+    per_decade: PositiveInt
     figures: dict[str, list[Cell]]
     results_dir: Folder
 
     def __post_init__(self):
-        for key in ("seeds", "steps", "per_decade"):
-            require(getattr(self, key) >= 1, key, getattr(self, key), "must be at least 1")
-        for key in ("eta", "eps"):
-            require(getattr(self, key) > 0, key, getattr(self, key), "must be above 0")
-        require(all(0 <= b < 1 for b in self.betas), "betas", self.betas, "must lie in [0, 1)")
         low, high = self.band
         require(0 <= low < high <= 1, "band", self.band, "two quantiles, the lower first")
-        require(0 < self.rise < 1, "rise", self.rise, "must lie in (0, 1)")
-        for name, cells in self.figures.items():
-            names = [cell.name for cell in cells]
-            require(len(set(names)) == len(names) > 0, f"figures.{name}", names, "distinct names")
 
     def recorded(self) -> list[int]:
         """Return the recorded steps: 0, the last one, and between them `per_decade` steps each time

@@ -1,5 +1,4 @@
-"""Figures 1, 5, 6 and 7 of the two-stage paper, drawn from the toy's tables, and a figure of when
-the best action overtakes the leader.
+"""Figures 1, 5, 6 and 7 of the two-stage paper, drawn from the toy's tables.
 
 The paper's Figs. 1 and 5-7 print no numbers of their curves, so nothing is compared with them.
 """
@@ -7,44 +6,40 @@ The paper's Figs. 1 and 5-7 print no numbers of their curves, so nothing is comp
 import json
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
-from common.plotting import COLORS, band, legend, panels, save
+from common.plotting import COLORS, band, panels, save
 
 ACTIONS = {1: COLORS[0], 2: COLORS[1], 3: COLORS[2], 4: COLORS[3]}
 ROLES = {1: "explored, r > 0", 2: "unexplored, best", 3: "explored, r = 0", 4: "fourth"}
-VARIANTS = {  # (optimizer, method) -> title, ending of the file name, colour
-    ("sgd", "full"): ("plain step", "", COLORS[0]),
-    ("sgd", "negative"): ("plain step, -N", "_n", COLORS[5]),
-    ("adam", "full"): ("Adam", "_adam", COLORS[1]),
-    ("adam", "negative"): ("Adam, -N", "_adam_n", COLORS[4]),
+VARIANTS = {  # (optimizer, method) -> title, ending of the file name
+    ("sgd", "full"): ("plain step", ""),
+    ("sgd", "negative"): ("plain step, -N", "_n"),
+    ("adam", "full"): ("Adam", "_adam"),
+    ("adam", "negative"): ("Adam, -N", "_adam_n"),
 }
 
 
 def draw(toy: Path, folder: Path) -> None:
     """Draw every figure of the tables in the folder `toy` into `folder`."""
-    paths, ends = (pd.read_csv(toy / f"{name}.csv.gz") for name in ("paths", "ends"))
+    paths = pd.read_csv(toy / "paths.csv.gz")
     settings = json.loads((toy / "settings.json").read_text())
+    seeds = f"{settings['seeds']} seeds"
     for figure, group in paths.groupby("figure", sort=False):
         cells = {cell["name"]: cell for cell in settings["figures"][figure]}
         if figure == "fig1":
-            for variant, (title, ending, _) in VARIANTS.items():
+            for variant, (title, ending) in VARIANTS.items():
                 shown = _of(group, variant)
                 if len(shown):
-                    name = f"Fig. 1, {title}: mean, 10-90 % of {_seeds(settings)}"
+                    name = f"Fig. 1, {title}: mean, 10-90 % of {seeds}"
                     width = list(range(0, len(cells), 3))
                     rows = [[(variant, c) for c in list(cells)[i : i + 3]] for i in width]
                     grid(rows, shown, cells, name, folder / f"{figure}{ending}")
         else:
-            rows = [
-                [(variant, c) for c in cells] for variant in VARIANTS if len(_of(group, variant))
-            ]
-            name = (
-                f"Fig. {figure[3:].replace('_', ', held: ')}: mean, 10-90 % of {_seeds(settings)}"
-            )
+            there = [variant for variant in VARIANTS if len(_of(group, variant))]
+            rows = [[(variant, c) for c in cells] for variant in there]
+            name = f"Fig. {figure[3:].replace('_', ', held: ')}: mean, 10-90 % of {seeds}"
             grid(rows, group, cells, name, folder / figure)
-    crossings(ends, settings, folder / "toy_crossing")
 
 
 def grid(rows: list[list], paths, cells: dict, name: str, path: Path) -> None:
@@ -72,35 +67,6 @@ def grid(rows: list[list], paths, cells: dict, name: str, path: Path) -> None:
     save(figure, path, None)
 
 
-def crossings(ends: pd.DataFrame, settings: dict, path: Path) -> None:
-    """Draw the share of seeds whose best action has overtaken the leader by each step, for Fig. 1's
-    cells."""
-    first = ends[ends["figure"] == "fig1"]
-    names = list(first["cell"].unique())
-    figure, axes = panels(3, -(-len(names) // 3), 2.7, 2.15, sharex=True, sharey=True)
-    drawn = []
-    for axis, cell in zip(axes.flat, names, strict=False):
-        for variant, (title, _, color) in VARIANTS.items():
-            seeds = _of(first[first["cell"] == cell], variant)
-            if seeds.empty:
-                continue
-            times = np.sort(seeds["crossing"].dropna())
-            share = np.arange(1, len(times) + 1) / len(seeds)
-            steps = np.concatenate([[1], times, [settings["steps"]]])
-            share = np.concatenate([[0], share, share[-1:] if len(share) else [0]])
-            axis.step(steps, 100 * share, where="post", color=color, label=title)
-            key = dict(zip(("optimizer", "method"), variant, strict=True))
-            drawn.append(pd.DataFrame({"cell": cell, **key, "step": steps, "share": share}))
-        axis.set_xscale("log")
-        axis.set_title(cell, fontsize=8)
-    for axis in axes[-1]:
-        axis.set_xlabel("step")
-    for axis in axes[:, 0]:
-        axis.set_ylabel("overtaken (% of seeds)")
-    legend(figure, axes[0, 0], 4)
-    save(figure, path, pd.concat(drawn, ignore_index=True))
-
-
 def _of(rows: pd.DataFrame, variant: tuple[str, str]) -> pd.DataFrame:
     return rows[(rows["optimizer"] == variant[0]) & (rows["method"] == variant[1])]
 
@@ -110,7 +76,3 @@ def _title(cell: dict, variant: str, many: bool) -> str:
     head = f"{variant}, {cell['name']}\n" if many else ""
     start = r"$\pi_0$" if cell["hold"] == "policy" else r"$\pi_0$ at $\tau$ = 1"
     return f"{head}r = ({rewards})\n{start}: ({policy})"
-
-
-def _seeds(settings: dict) -> str:
-    return f"{settings['seeds']} seeds"

@@ -90,8 +90,7 @@ def _spread(cells: list[Cell], step: int, p, band):
 
 
 def run(config: Toy) -> Path:
-    """Run the parts that are not stored yet. Return the folder of paths.csv.gz, ends.csv.gz and
-    summary.csv.
+    """Run the parts that are not stored yet. Return the folder of paths.csv.gz and ends.csv.gz.
 
     A part is a (figure, optimizer, method). Parts with the same other settings share one run
     folder, `toy-<hash>`, and a stopped command resumes where it was. paths and ends hold the parts
@@ -122,37 +121,12 @@ def run(config: Toy) -> Path:
         folder = root / "two_stage" / "toy"
         for name, frames in tables.items():
             write_csv(folder / f"{name}.csv.gz", pd.concat(frames, ignore_index=True))
-        write_csv(folder / "summary.csv", summary(pd.read_csv(folder / "ends.csv.gz")))
         write_json(folder / "settings.json", {"run_id": store.run_id} | shared)
         if new or not store.done:
             store.finish()
     finally:
         store.close()
     return folder
-
-
-def summary(ends: pd.DataFrame) -> pd.DataFrame:
-    """Return one row for each setting: the share of seeds with both stages and with a crossing, and
-    the median step of the crossing over the seeds that cross.
-
-    Also the means over seeds of the leader's probability (start, peak, end) and of the best
-    action's (start, lowest before the crossing, at the leader's peak, end).
-    """
-    grouped = ends.groupby(["figure", "cell", "optimizer", "method"], sort=False)
-    table = grouped.agg(
-        seeds=("seed", "size"),
-        two_stages=("two_stages", "mean"),
-        crossed=("crossing", lambda x: x.notna().mean()),
-        median_crossing=("crossing", "median"),
-        leader_start=("leader_start", "mean"),
-        leader_peak=("leader_peak", "mean"),
-        leader_end=("leader_end", "mean"),
-        best_start=("best_start", "mean"),
-        best_low=("best_low", "mean"),
-        best_at_peak=("best_at_peak", "mean"),
-        best_end=("best_end", "mean"),
-    )
-    return table.reset_index()
 
 
 def _parts(config: Toy) -> list[tuple[str, str, str]]:

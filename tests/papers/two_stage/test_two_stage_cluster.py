@@ -42,7 +42,24 @@ def test_rows_are_means_over_problems_and_the_page_shows_them(tmp_path):
     assert found["GRPO", "erroneous_code"] == (0.5 + 1.0) / 2
     assert found["GRPO-N", "erroneous_code"] == (0 + 0.5) / 2
     assert "GSPO" not in found.index.get_level_values(0)
-    case_study.write_cluster_page(tmp_path, frame)
+    case_study.write_page(tmp_path, frame)
     page = (tmp_path / "two_stage" / "cluster" / "case_study.md").read_text()
     assert "| outputs that name an error a response | 1.00 | 0.50 |" in page
     assert cluster.code_rows(tmp_path / "elsewhere", frame).empty
+
+
+def test_the_rule_shows_gains_middle_and_losses():
+    more = {f"p{i}": 5 + d for i, d in enumerate([4, 3, 2, 1, 0, 0, -1, -2, -3, -4])}
+    right = [("GRPO", p, i) for p in more for i in range(5)]
+    right += [("GRPO-N", p, i) for p, n in {**more, "unsolved": 3}.items() for i in range(n)]
+    samples = pd.DataFrame(right, columns=["method", "problem_id", "parsed"])
+    ordered = case_study.solved(samples.assign(outcome="correct"))
+    assert ordered == list(more)
+    kinds = case_study.chosen(ordered)
+    assert list(kinds.values()) == [["p0", "p1", "p2"], ["p3", "p4", "p5"], ["p7", "p8", "p9"]]
+    assert case_study.chosen(["p", "q"]) == {"most more": ["p", "q"]}  # none twice
+
+
+def test_a_models_text_cannot_break_the_page():
+    assert case_study.quoted("a`b|c\nd\x1b[31m") == "`a'b¦c�d�[31m`"
+    assert len(case_study.quoted("x" * 10**6)) <= case_study.LONGEST + 2

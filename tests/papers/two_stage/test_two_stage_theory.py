@@ -5,11 +5,10 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from refuses import refuses
 
 from common.advantages.group import grpo
 from common.advantages.sign import negative_only as failures_only
-from papers.two_stage.theory import formulas, tables
+from papers.two_stage.theory import formulas
 
 P = np.array([0.5, 0.3, 0.2])
 R = np.array([0.5, 1.0, 0.0])
@@ -108,17 +107,6 @@ def test_the_expected_step_of_grpo_n_is_the_solve_rate_times_grpos(G):
         np.testing.assert_allclose(alone, enumerated[True], atol=1e-14)
 
 
-def test_grpo_n_with_1_over_length_lengthens_more_than_grpo_for_every_policy():
-    table = tables.negative_table().set_index(["G", "aggregation"])
-    assert (table["residual_lengths"] == 0).all()
-    mean, printed = table.xs("token mean", level=1), table.xs("1/|y|", level=1)
-    assert (mean["residual"] == 0).all()
-    assert (mean["more_than_grpo"] == 0).all()
-    assert (printed["residual"] > 0.3).all()
-    assert (printed["more_than_grpo"] == 1).all()
-    assert (printed["longer_negative"] > printed["longer_grpo"]).all()
-
-
 # ---- Theorem 1
 
 
@@ -167,11 +155,6 @@ def test_best_and_worst_action_move_as_appendix_c4_says_and_so_do_only_their_log
     dz = formulas.expected_group_update(p, R, eta=1.0, G=2)
     assert dz[1] > 0
     assert formulas.delta_prob(p, dz)[1] < 0
-
-
-def test_a_group_of_none_is_refused():
-    with refuses("G", 0):
-        formulas.expected_group_update(P, R, eta=0.1, G=0)
 
 
 def test_expected_path_takes_the_expected_steps():
