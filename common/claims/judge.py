@@ -117,15 +117,12 @@ def judge(
     counts: dict[str, pd.DataFrame] | None = None,
     averages: dict[str, list[str]] | None = None,
 ) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
-    """Return (verdicts, comparisons, messages): the verdict on each claim in each scope, the
-    comparisons behind the verdicts, and a message for each claim that is left out of both because
-    one of its selectors is ambiguous on these rows or its rows contradict their counts.
+    """Return (the verdict on each claim in each scope, with its numbers and runs; the comparisons
+    behind the verdicts, GAPS; a message for each claim that is left out of both because one of its
+    selectors is ambiguous on these rows or its rows contradict their counts).
 
-    rows: scope -> tidy rows (results/columns.py; published tables lack the last columns); counts:
-    scope -> table, model, method, benchmark, seed, step, problem_id, n, c; averages: a printed mean
-    -> its benchmarks, used for cluster rows. Columns of the verdicts: claim, source, a verdict for
-    each scope, id, family, and for each scope the numbers behind the verdict and the runs it rests
-    on. Columns of the comparisons: GAPS.
+    rows: scope -> result rows (results/columns.py; published tables lack the last columns); counts:
+    scope -> PER_PROBLEM; averages: a printed mean -> its benchmarks, used for cluster rows.
     """
     frames = {scope: tidy(frame) for scope, frame in rows.items()}
     measured: dict[str, dict] = {}

@@ -1,10 +1,6 @@
 """Selectors: the result rows that a claim is about, as values per seed and, with counts, per
-problem.
-
-A selector is a map of column to value. A list of values means the plain average over them, and null
-matches an empty cell. Without `step`, the last step counts, or the mean of the last few evaluations
-of a run. `seed` chooses seeds and is not averaged over.
-"""
+problem. common/claims/judge.py says how they are written; `seed` chooses seeds and is not averaged
+over."""
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property

@@ -25,9 +25,9 @@ COLUMNS = [
 
 
 def with_sampling(rows: pd.DataFrame, counts: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows with a column `sampling`: the standard deviation of the number, in its unit,
-    over further draws of the samples, from the evaluation's counts. Without counts it is `stderr`,
-    which is no smaller, because the spread over problems includes the spread over samples."""
+    """Return the rows with a column `sampling`: the standard deviation of the number over further
+    draws of the samples, from the evaluation's counts; without counts `stderr`, which is no
+    smaller."""
     behind = indexed(counts)
     found = rows["stderr"].to_numpy(float).copy() if len(rows) else np.empty(0)
     keys = rows[COUNTED].itertuples(index=False, name=None)
@@ -44,15 +44,14 @@ def with_sampling(rows: pd.DataFrame, counts: pd.DataFrame) -> pd.DataFrame:
 
 
 def run_variance(row: dict) -> float:
-    """Return the variance that one run's number has from its seed, unless the model was not
-    trained, and from its samples. A further run has the same variance."""
+    """Return the variance of one run's number from its seed (if it was trained) and its samples."""
     sampling = row.get("sampling", row["stderr"])
     return seed_of(row) ** 2 + (0.0 if np.isnan(sampling) else sampling**2)
 
 
 def other_problems(row: dict, printed: int | None) -> float:
-    """Return the variance that the difference between `row` and the printed number has because the
-    paper drew `printed` problems of its own; 0 for shared problems (None)."""
+    """Return the variance of the difference between `row` and the printed number that comes from
+    the paper's own `printed` problems; 0 for shared problems (None)."""
     if printed is None or pd.isna(row["stderr"]):
         return 0.0
     ours = problem_variance(row["stderr"], row.get("sampling", 0.0))
@@ -63,9 +62,8 @@ def other_problems(row: dict, printed: int | None) -> float:
 
 
 def as_printed(spec: Spec, rows: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
-    """Return the cluster rows at their table's step, under the names of the printed cells that they
-    stand for. Added to them are copies with metrics named as printed, copies for runs that several
-    tables print, averages over benchmarks, and cells that several runs make together."""
+    """Return the cluster rows at their table's step, with copies under all names of printed cells
+    that they stand for, averages over benchmarks, and cells that several runs make together."""
     if rows.empty:
         return rows
     renamed = rows[rows["metric"].isin(spec.metrics)]
@@ -76,8 +74,7 @@ def as_printed(spec: Spec, rows: pd.DataFrame, printed: pd.DataFrame) -> pd.Data
 
 def same_runs(spec: Spec, frame: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
     """Return rows or counts of cluster runs, with a copy under every printed row that is the same
-    run, for the models that the row is printed for. Where `SameRun.steps` is set, benchmarks of the
-    copy are named "NAME, step N"."""
+    run, for the models that the row is printed for."""
     parts = [frame]
     for one in spec.same_runs:
         same = frame[(frame["table"] == one.of_table) & (frame["method"] == one.of_method)]
@@ -94,9 +91,8 @@ def same_runs(spec: Spec, frame: pd.DataFrame, printed: pd.DataFrame) -> pd.Data
 
 
 def at_step(spec: Spec, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of each cell and seed at the step that its table reports (`Spec.steps`);
-    without an entry there, at the last step where the cell was measured. Of equal peaks the
-    earliest counts."""
+    """Return the rows of each cell and seed at the step that its table reports (`Spec.steps`). Of
+    equal peaks the earliest counts."""
     parts = []
     for table, part in rows.groupby("table", sort=False, dropna=False):
         chosen = spec.steps.get(str(table), "last")
@@ -124,8 +120,8 @@ def _means(spec: Spec, part: pd.DataFrame) -> pd.Series:
 
 
 def one_run_each(spec: Spec, rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """Return the rows without those for which there are two runs, and a message for each such case.
-    The two runs have the same seed and the same names, so neither can be chosen as the rerun."""
+    """Return the rows without those that two runs have with the same seed and names, and a message
+    for each such case."""
     if rows.empty:
         return rows, []
     several = {one.of_table for one in spec.same_runs if one.steps}
@@ -147,8 +143,7 @@ def one_run_each(spec: Spec, rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str
 
 def one_source_each(rows: pd.DataFrame, runs: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """Return the rows without each (table, model, benchmark) whose runs read a public data set from
-    two commits or files, and a message for each. Numbers on different prompts are neither averaged
-    nor compared."""
+    two commits or files, because their prompts differ, and a message for each."""
     sets, dropped, messages = sets_of(runs), [], []
     for (table, model, benchmark), part in rows.groupby(["table", "model", "benchmark"]):
         read = {run: sets.get(run, {}) for run in part["run_id"].unique()}
@@ -163,8 +158,7 @@ def one_source_each(rows: pd.DataFrame, runs: pd.DataFrame) -> tuple[pd.DataFram
 
 
 def averages(spec: Spec, rows: pd.DataFrame) -> list[pd.DataFrame]:
-    """Return the plain means over the benchmarks of each printed average, for each seed that has
-    all of them."""
+    """Return the printed averages over benchmarks, for each seed that has all of them."""
     parts = []
     for name, benchmarks in spec.averages.items():
         members = rows[rows["benchmark"].isin(benchmarks)]
@@ -186,8 +180,7 @@ def averages(spec: Spec, rows: pd.DataFrame) -> list[pd.DataFrame]:
 
 
 def joined(spec: Spec, rows: pd.DataFrame) -> list[pd.DataFrame]:
-    """Return the cells that several runs make together (`Spec.joined`), for each model and seed
-    that has all these runs."""
+    """Return the cells of `Spec.joined`, for each model and seed that has all their runs."""
     parts = []
     for one in spec.joined:
         own = pd.Series(list(zip(rows["table"], rows["method"], strict=True)), rows.index)
@@ -306,8 +299,7 @@ def problems_of(spec: Spec, benchmark: str) -> int | None:
 
 
 def not_reproducible(spec: Spec, printed: pd.DataFrame) -> list[str | None]:
-    """Return for each printed cell why it cannot be rerun, by the first rule that it matches; None
-    where it can."""
+    """Return for each printed cell why it cannot be rerun; None where it can."""
     reasons = np.full(len(printed), None, dtype=object)
     for where, reason in reversed(spec.not_reproducible):
         reasons[matches(printed, where).to_numpy()] = reason

@@ -70,8 +70,8 @@ def markdown(made: list[Figure]) -> str:
 
 
 def located(cells: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the cells with the step and the samples per problem of the rows (`as_printed`) that
-    fill them. If seeds have different steps, they are written as "100, 120"."""
+    """Return the cells with the step and the samples per problem of the rows that fill them. If
+    seeds have different steps, they are written as "100, 120"."""
     known = rows.dropna(subset=["step"])
     groups = known.groupby(CELL, dropna=False)
     about = groups.agg(

@@ -88,11 +88,10 @@ def compared(spec: Spec, root: Path, *steps: Callable[[Path], object]) -> None:
 
 
 def compare(spec: Spec, root: Path, found: Gathering | None = None) -> None:
-    """Print the comparison, and write it to <root>/<paper>/: claims.csv, gaps.csv,
-    cells.csv (printed cells with a rerun or a lost one), comparison.csv (all reruns) and
-    comparison.md. Where the rows of `against_base` were run, it also writes against_base.csv; where
-    there are own laptop rows, replication.csv; and where there are cluster rows, gains.csv and the
-    paper's figures of them (cluster_figures.py). `found`: what was gathered before."""
+    """Print the comparison, and write it to <root>/<paper>/: claims.csv, gaps.csv, cells.csv
+    (printed cells with a rerun or a lost one), comparison.csv (all reruns), comparison.md, and,
+    where there is something in them, against_base.csv, replication.csv, gains.csv and the paper's
+    figures of cluster rows. `found`: what was gathered before."""
     from common.comparison import cluster_figures
     from common.comparison import text as compare_text
 
@@ -128,7 +127,7 @@ def assess(
     spec: Spec, root: Path, found: Gathering | None = None, reference: Path = REFERENCE
 ) -> Comparison:
     """Compare the finished runs below `root` with the paper, and the laptop runs also with the
-    committed ones in `reference`. The runs are gathered and written unless `found` has them."""
+    committed ones in `reference`."""
     if found is None:
         found = gather(root, spec.paper)
         found.write(root, spec.paper)
@@ -216,7 +215,7 @@ def with_own_rows(
     printed: pd.DataFrame,
 ) -> dict[str, pd.DataFrame]:
     """Return, for each rerun scope, the rows that claims are about: measured rows and readings of
-    them, such as those at matched accuracy. Rows of theory and simulation belong to the laptop."""
+    them. Rows of theory and simulation belong to the laptop."""
     scopes = {}
     for scope, one in reruns.items():
         frame = one.rows
@@ -236,11 +235,7 @@ def with_own_rows(
 
 def summary(rows: dict[str, pd.DataFrame], runs: pd.DataFrame) -> pd.DataFrame:
     """Return one row per cell and scope: printed numbers as printed, and reruns as the mean over
-    seeds at the last step. The columns are:
-
-    scope, table, model, method, benchmark, metric, k, value, unit, stderr (over seeds), n_seeds,
-    run_ids, state.
-    """
+    seeds, with its standard error, at the last step."""
     frames, states = [], provenance.states_of(runs)
     for scope, frame in rows.items():
         if frame.empty:

@@ -102,7 +102,7 @@ def _common(a: pd.DataFrame, b: pd.DataFrame, metrics: list[str]) -> list[tuple[
 
 def reasons(a: Path, b: Path) -> dict[str, str]:
     """Return, as text, what may lie behind the difference of two evaluations, in the order in which
-    a response becomes a score. Shares are of all responses."""
+    a response becomes a score."""
     sides, configs = [stored(run) for run in (a, b)], [config_of(run) for run in (a, b)]
     problems = [set(side["problem_id"]) for side in sides]
     both = problems[0] & problems[1]
@@ -152,8 +152,7 @@ def _changed(a: dict, b: dict) -> str:
 
 
 def _runs(pattern: str) -> list[Path]:
-    """Return the runs of a glob. Raises UserError if there is none, or one is damaged or
-    unfinished."""
+    """Return the runs of a glob. Raises UserError if one is damaged or unfinished."""
     runs = [Path(name) for name in sorted(glob.glob(pattern)) if Path(name, "metrics.csv").exists()]
     remedy = "matches no folder of a run; quote the glob, or give paper=NAME with a method"
     require(bool(runs), "diff", pattern, remedy)

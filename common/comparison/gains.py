@@ -1,12 +1,9 @@
 """Gains: for each printed pair of a method and its baseline, the rerun's gain beside the printed
-one.
-
-A paper says that its method is better than a baseline, so the gain is what a rerun should test.
-Problems are held fixed: both methods, in print and in the rerun, are measured on the same ones.
+one, on the same problems.
 
 Two tests are shown beside each gain. `p_samples` is F-GRPO's App. I: do these two finished models
-differ when samples are drawn again? App. I has no other test. `p_problems` is ours: would they
-differ on further problems? Neither test accounts for seeds, so the verdict rests on neither.
+differ when samples are drawn again? `p_problems` is ours: would they differ on further problems?
+Neither accounts for seeds, so the verdict rests on neither.
 """
 
 from itertools import groupby

@@ -53,13 +53,13 @@ def draw(rows: pd.DataFrame, colors: Colors, folder: Path) -> None:
 
 
 def tables(rows: pd.DataFrame, colors: Colors) -> list[str]:
-    """Return the tables with a run of a main method; other methods alone make no figure."""
+    """Return the tables with a run of a main method."""
     main = rows["method"].isin(colors) & (rows["method"] != "base")
     return rows.loc[main, "table"].unique().tolist()
 
 
 def present(rows: pd.DataFrame, colors: Colors) -> Colors:
-    """Return the main methods that have rows, so that a legend names no line that is missing."""
+    """Return the main methods that have rows."""
     return {method: color for method, color in colors.items() if method in set(rows["method"])}
 
 
@@ -69,8 +69,7 @@ def style(method: str) -> dict[str, str]:
 
 
 def training(rows: pd.DataFrame, colors: Colors, path: Path) -> None:
-    """Draw pass@1 on natural prompts, pass@64 on rare prompts, token entropy and Delta NLL along
-    training, as far as they were measured: mean and standard error over seeds."""
+    """Draw what was measured along training: mean and standard error over seeds."""
     shown = {
         "natural pass@1 (%)": ("natural", "pass@1"),
         "rare pass@64 (%)": ("rare", "pass@64"),
@@ -88,7 +87,7 @@ def along(
     axes, rows: pd.DataFrame, colors: Colors, shown: Shown, steps: list[int] | None = None
 ) -> pd.DataFrame:
     """Draw a panel for each of `shown` along training (at these `steps`): mean and standard error
-    over seeds. Return what was drawn. The axes after the last of `shown` stay empty."""
+    over seeds. Return what was drawn."""
     drawn = []
     for axis, (title, (benchmark, metric)) in zip(axes, shown.items(), strict=False):
         for method, color in present(rows, colors).items():

@@ -14,12 +14,8 @@ LEAST_RISE = 2.0  # points of accuracy above the base model, below which nothing
 
 def curves(rows: pd.DataFrame, table: str) -> pd.DataFrame:
     """Return the points of the training curves of one table: method, seed, run_id, step, accuracy,
-    diversity.
-
-    The base model is step 0 of every run, whatever table its rows are in. It is the seed's own base
-    model, because seeds may start from different ones, or the mean over all seeds where a seed has
-    none.
-    """
+    diversity. Step 0 is the base model of the run's seed, whatever table its rows are in, or the
+    mean over all seeds where a seed has none."""
     wide = {}
     for name, (benchmark, metric) in {"accuracy": ACCURACY, "diversity": DIVERSITY}.items():
         values = rows[(rows["benchmark"] == benchmark) & (rows["metric"] == metric)]

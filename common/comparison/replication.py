@@ -1,12 +1,10 @@
 """Whether a user's own laptop rows replicate the committed ones.
 
 For each row and metric this is the difference of the two means, with the 95 % interval that two
-runs of the same thing would give: problems are the same and fixed, seeds are random, with one
-spread on both sides. If both sides state their base models and share some, only the shared ones
-enter the difference, base by base, so that differences between base models are in neither the
-difference nor the interval. If they share none, a base model is a cluster, and its mean is one
-observation. If a side does not state its base models, seeds count as independent. About one in
-twenty rows differs by chance.
+runs of the same thing would give: problems are fixed, seeds are random, with one spread on both
+sides. Base models that both sides share are compared one by one. If they share none, the mean of a
+base model is one observation. If a side does not state its base models, seeds count as independent.
+About one in twenty rows differs by chance.
 """
 
 from __future__ import annotations

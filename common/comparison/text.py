@@ -58,9 +58,8 @@ class Grid:
 
 
 def grid(title: str, cells: Iterable[Cell], order: Iterable[str] = ()) -> Grid:
-    """Return the cells laid out by model, method and kind. Columns come as in `order`, then as they
-    appear. Lines without any text are left out. The model stands in the title if there is one, and
-    a method's name on its first line only."""
+    """Return the cells laid out by model, method and kind, with columns as in `order`, then as they
+    appear. If there is one model, it stands in the title."""
     rows: dict[tuple[str, str], dict[str, dict[str, str]]] = {}
     for model, method, column, texts in cells:
         rows.setdefault((model, method), {})[column] = texts
@@ -135,8 +134,7 @@ def legend(shown: Iterable[Grid]) -> str:
 
 
 def replicated(found: pd.DataFrame, laptop: Columns) -> list[Grid]:
-    """Return a table for each laptop table of replication.COLUMNS: the stored mean, the user's own,
-    and the difference."""
+    """Return a table for each laptop table of replication.COLUMNS."""
     order = [" ".join(pair) for pair in laptop.values()]
     made = []
     for name, frame in found.groupby("table", sort=False):
@@ -153,8 +151,7 @@ def replicated(found: pd.DataFrame, laptop: Columns) -> list[Grid]:
 
 
 def means(title: str, frame: pd.DataFrame, columns: Columns) -> Grid:
-    """Return the rows of a comparison's summary, one column for each title -> (benchmark,
-    metric)."""
+    """Return rows of a comparison's summary, a column for each title -> (benchmark, metric)."""
     titles = {pair: name for name, pair in columns.items()}
     cells = [
         (_plain(row["model"]), _plain(row["method"]), titles[pair], {"": _number(row)})
@@ -168,8 +165,7 @@ def means(title: str, frame: pd.DataFrame, columns: Columns) -> Grid:
 
 
 def markdown(x) -> str:
-    """Return the comparison as markdown: gains, claims, printed cells beside reruns, then further
-    tables and notes."""
+    """Return the comparison as markdown."""
     parts = [f"# {x.spec.title}: published and rerun\n", gains_text(x.gains), "## Claims\n"]
     parts += [claim_text.to_markdown(x.verdicts), "\n## Published cells\n", counted(x.cells)]
     shown = printed_tables(x.cells, x.gains)

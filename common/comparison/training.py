@@ -15,11 +15,8 @@ PHASES = {"first": (0, 0.1), "middle": (0.4, 0.6), "last": (0.9, 1)}  # shares o
 
 def logs(root: Path, paper: str, rows: pd.DataFrame) -> Iterator[tuple[pd.Series, pd.DataFrame]]:
     """Yield (run, log) for every run of the result rows that logged a step and whose folder is
-    there.
-
-    run: table, model, method, seed and (last) step, with the run_id as its name; log: one row per
-    training step, with the columns of metrics.jsonl.
-    """
+    there. run: table, model, method, seed and (last) step, named by the run_id; log: the rows of
+    metrics.jsonl."""
     for run_id, run in by_run(rows).iterrows():
         path = root / paper / run_id / "metrics.jsonl"
         if path.exists() and path.stat().st_size:  # the base model's is empty

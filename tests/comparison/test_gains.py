@@ -6,10 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from common.comparison import text
 from common.comparison.cells import as_printed, with_sampling
-from common.comparison.gains import COLUMNS, gains, verdict
+from common.comparison.gains import COLUMNS, gains, printed_pairs, verdict
+from common.comparison.published import published
 from common.comparison.spec import Spec, spec_of
+from common.config.files import ROOT, papers
 from common.metrics.noise import SEED_SD, sampling_sd
 from common.metrics.paired import Interval, over_problems, subsampling_test
 from common.metrics.passk import pass_at_k, report
@@ -92,34 +93,16 @@ def test_a_gain_is_over_seeds_and_samples_and_has_two_tests(rates):
     [
         (6.0, 5.0, "agrees"),
         (2.0, 1.0, "cannot tell"),
-        (2.0, 0.0, "cannot tell"),
         (6.0, 0.0, "smaller"),
-        (9.0, 4.0, "smaller"),
         (3.0, 9.0, "larger"),
         (3.0, -4.0, "opposite"),
         (9.0, -0.5, "smaller"),  # of the other sign, but no different from 0
         (-3.0, 4.0, "opposite"),
-        (-6.0, -5.0, "agrees"),
-        (0.0, 0.5, "cannot tell"),
         (0.0, 9.0, "larger"),
     ],
 )
 def test_the_verdict_compares_gains(printed, value, word):
     assert verdict(printed, value - 3.0, value + 3.0, Interval(value, 1.0, 1e6)) == word
-
-
-def test_the_baselines_numbers_in_the_methods_rows_never_agree(rates):
-    """A method that is its baseline is smaller than printed, or one run cannot tell, and says what
-    it could have told."""
-    base = {b: drawn(np.random.default_rng(3), rates[b]) for b in "bc"}
-    tables = [counts(m, base[b], b) for m in "AB" for b in "bc"]
-    words = {}
-    for gain in (1.0, 4.0, 40.0):
-        table = compared(PLAIN, printed(30.0 + gain, 30.0), *tables)
-        assert (table["rerun"].abs() < 1e-9).all()
-        assert (table["mdd"] > 0).all()
-        words[gain] = set(table["verdict"])
-    assert words == {1.0: {"cannot tell"}, 4.0: {"cannot tell"}, 40.0: {"smaller"}}
 
 
 @pytest.mark.sweep
@@ -168,12 +151,8 @@ def test_problems_of_the_papers_own_count_and_what_was_not_run_says_so(rates):
     assert pd.isna(shared["rerun"]["c"])
 
 
-@pytest.mark.parametrize("paper", ["f_grpo", "two_stage", "over_sharpening", "fade", "cov_grpo"])
+@pytest.mark.parametrize("paper", papers())
 def test_every_pair_of_a_spec_is_printed(paper):
-    from common.comparison.gains import printed_pairs
-    from common.comparison.published import published
-    from common.config.files import ROOT
-
     spec = spec_of(paper)
     pairs = printed_pairs(spec, published(ROOT / "papers" / paper / "published"))
     found = set(pairs[["method", "baseline"]].itertuples(index=False, name=None))
@@ -182,14 +161,3 @@ def test_every_pair_of_a_spec_is_printed(paper):
     assert not pairs.duplicated(
         ["table", "model", "method", "baseline", "benchmark", "metric"]
     ).any()
-
-
-def test_gains_stand_first_and_only_where_there_is_a_rerun(rates):
-    rng = np.random.default_rng(6)
-    tables = [counts(m, drawn(rng, rates["b"]), "b") for m in "AB"]
-    table = compared(PLAIN, printed(40.0, 30.0, ("b", "c"), (1,)), *tables)
-    said = text.gains_text(table)
-    assert said.startswith("## Gains")
-    assert " m A over B, b pass@1: printed +10, rerun" in said
-    assert "A over B, c" not in said
-    assert text.gains_text(table[table["benchmark"] == "c"]) == ""

@@ -5,25 +5,19 @@ and cells read it.
 """
 
 import json
-from dataclasses import dataclass, field, replace
-from math import comb
+from dataclasses import dataclass, field
 
-import numpy as np
 import pandas as pd
 import perfect
 import pytest
 
 from common.claims.file import load, predicate
 from common.claims.single import ONE_RUN
-from common.comparison import cluster_figures, text
+from common.comparison import cluster_figures
 from common.comparison.cells import CELL
 from common.comparison.compare import ROOT, assess
 from common.comparison.published import published
-from common.metrics.noise import sampling_sd, seed_sd
-from common.results.columns import COLUMNS
 from common.results.files import write
-from common.sweeps.gates import gates, judge
-from common.sweeps.plan import scales_of
 
 pytestmark = pytest.mark.sweep
 
@@ -204,30 +198,23 @@ def test_the_cells_that_no_row_fills_have_their_reason(whole):
 
 def test_every_claim_gets_its_printed_verdict_or_one_run_cannot_tell(whole):
     made, result, expected = whole
-    spec = made.spec
-    verdicts = result.verdicts.set_index("id")
-    judged = set()
-    for claim in load(ROOT / "papers" / spec.paper / "claims.yaml"):
+    verdicts, judged = result.verdicts.set_index("id"), set()
+    for claim in load(ROOT / "papers" / made.spec.paper / "claims.yaml"):
         name = claim["id"]
+        word, numbers = verdicts.loc[name, ["cluster", "cluster_numbers"]]
         if predicate(claim, "cluster") is None:
-            assert verdicts["cluster_numbers"][name] == ""
-        elif verdicts["cluster"][name] == "not run":
-            assert name in expected.waiting, verdicts["cluster_numbers"][name]
+            assert numbers == ""
+        elif name in expected.waiting:
+            assert word == "not run"
         else:
             judged.add(name)
             printed = verdicts["published"][name] if "published" in claim else "holds"
             # one run tells what it can, and never the opposite of what it was made of
-            word = verdicts["cluster"][name]
-            assert word in (expected.apart.get(name, printed), ONE_RUN), name
+            assert word in (expected.apart.get(name, printed), ONE_RUN), (name, numbers)
             if word == ONE_RUN:
                 behind = result.gaps[result.gaps["claim"] == name].query("scope == 'cluster'")
                 assert (behind["mdd"] > 0).all() or (behind["difference"] == 0).all()
-            assert "single run" in verdicts["cluster_numbers"][name]
-    assert not judged & expected.waiting
-    assert len(judged) + len(expected.waiting) == sum(
-        predicate(claim, "cluster") is not None
-        for claim in load(ROOT / "papers" / spec.paper / "claims.yaml")
-    )
+            assert "single run" in numbers
     gaps = result.gaps[result.gaps["scope"] == "cluster"]
     assert set(gaps["claim"]) == judged
     assert gaps["test"].str.startswith("single run").all()
@@ -257,19 +244,6 @@ def test_five_seeds_and_64_samples_count_in_place_of_a_run_with_one(tmp_path):
     assert len(result.left_out) == 2 * (5 + 4)  # two rows; five sets, two of them at two more steps
     assert all("n=1 of" in said for said in result.left_out)
     assert "CW-GRPO (repository)" in set(result.cluster.rows["method"])
-
-
-def test_the_start_models_pass_their_gates(whole):
-    made, _, expected = whole
-    for scale in expected.scales:
-        for one in gates(scales_of(made.spec.paper, f"scale={scale}")):
-            gate = replace(one.gate, results_dir=str(made.root))
-            entropy = 1 + gate.above.get("entropy", 0.0)
-            rows = [("pass@1", 30.0), ("token_entropy_per_response", entropy)]
-            frame = pd.DataFrame(rows, columns=["metric", "value"]).assign(stderr=1.3)
-            place = made.root / "evaluations" / gate.prompts / "metrics.csv"
-            write(place, frame.reindex(columns=COLUMNS).to_csv(index=False))
-            assert (judge(gate) / "DONE").exists()
 
 
 # ---- what is wrong has to be seen
@@ -331,73 +305,6 @@ def test_a_wrong_name_or_step_fills_no_cell(two_rows, tmp_path, changes, said):
     assert verdicts["cluster"]["focal_grpo"] == "not run"
 
 
-def test_another_checkpoint_than_the_chosen_one_fills_no_cell(two_rows, tmp_path):
-    copy = perfect.copied(two_rows, tmp_path)
-    (e,) = (e for e in copy.evaluations if (e.row.method, e.row.benchmark) == ("GRPO", "AMC"))
-    perfect.rewritten(e, {"step": 1530}, chosen=459)
-    result = assess(copy.spec, copy.root)
-    assert any("its rows stand for no printed cell" in line for line in result.left_out)
-    cells = result.cells.set_index(["table", "model", "method", "benchmark", "metric"])
-    assert cells["verdict"]["table1", "Qwen2.5-7B", "GRPO", "AMC", "pass@1"] == "not run"
-
-
-def test_a_rerun_that_is_off_by_two_standard_errors_differs(tmp_path):
-    made = perfect.rerun(tmp_path, "f_grpo", shift=2.0, only=pair)
-    cells = assess(made.spec, made.root).cells
-    cells = cells[(cells["table"] == "table1") & cells["rerun"].notna()]
-    values = {}
-    for e in made.evaluations:
-        if e.eval.rare_share:  # Delta NLL has no counts
-            continue
-        counts = pd.read_csv(e.path / "counts.csv")
-        for k in (1, 256):
-            values[e.row.method, e.row.benchmark, f"pass@{k}"] = estimate(counts, k)
-    got = cells.set_index(["method", "benchmark", "metric"])
-    wanted = by_hand(made.spec, values, got["value"], seen=0.05)
-    assert got["verdict"].to_dict() == wanted
-    assert sum(word == "differs" for word in wanted.values()) >= 22  # half of 44
-
-
-def estimate(counts: pd.DataFrame, k: int) -> tuple[float, float]:
-    """pass@k of one set in percent, and its spread over samples."""
-    miss = [comb(n - c, k) / comb(n, k) for n, c in zip(counts.n, counts.c, strict=True)]
-    return 100 * (1 - np.mean(miss)), sampling_sd(counts["c"], int(counts["n"].iloc[0]), k)
-
-
-def by_hand(spec, values: dict, printed: pd.Series, *, seen: float) -> dict:
-    """The verdict of every value (method, benchmark, metric) and of the averages over benchmarks;
-    `seen`: half a unit of the last printed digit."""
-    whole = dict(values)
-    for method, metric in {(method, metric) for method, _, metric in values}:
-        for name, sets in spec.averages.items():
-            both = np.array([values[method, one, metric] for one in sets])
-            error = np.sqrt((both[:, 1] ** 2).sum()) / len(sets)
-            whole[method, name, metric] = both[:, 0].mean(), error
-    return {
-        key: "differs"
-        if abs(value - printed[key])
-        > 1.96 * np.sqrt(2) * np.hypot(samples, seed_sd(key[2], value)) + seen
-        else "within noise"
-        for key, (value, samples) in whole.items()
-    }
-
-
-def test_every_rerun_cell_stands_once_in_the_tables_of_a_terminal(whole):
-    _, result, expected = whole
-    tables = text.printed_tables(result.cells, result.gains)
-    words = [
-        word
-        for one in tables.values()
-        for line in one.lines
-        if line[one.names - 1] == "rerun"
-        for word in line[one.names :]
-    ]
-    assert sum(word != "" for word in words) == expected.filled
-    assert sum("≠" in word for word in words) == expected.differ
-    if result.spec.paper == "f_grpo":
-        assert list(tables)[:3] == ["table1", "table2", "table3"]
-
-
 # ---- figures
 
 
@@ -427,36 +334,22 @@ def test_figures_draw_the_printed_numbers(whole):
                 assert set(drawn["step"]) == {BEST[drawn["model"][0]]}
         elif name == "cluster_maze_fig6":  # Table 4 has k = 1 and 128 of it
             for row in drawn[drawn["k"] <= 128].itertuples():
-                metric = f"pass@{row.k:g}"
-                cell = printed.xs("table4_v2", level="table").xs(metric, level="metric")
-                wanted = cell.xs(f"Maze (N={row.N:g})", level="benchmark").xs(
-                    row.method, level="method"
-                )
-                assert abs(row.value - wanted.item()) < expected.far
-        elif name == "cluster_maze_fig7":
-            ends = drawn[drawn["step"] == drawn["step"].max()].groupby("curve")["value"].agg(set)
-            assert ends["train reward"] == {perfect.logged(paper, "GRPO")["reward"]}
-            assert len(ends["test pass@1"]) > 9  # Table 4's, not the low ones on the way
+                key = ("Maze Transformer", row.method, f"Maze (N={row.N:g})", f"pass@{row.k:g}")
+                assert abs(row.value - printed["table4_v2", *key]) < expected.far
         elif name == "cluster_fig8":
             values = drawn.groupby("curve")["value"].agg(set).to_dict()
             assert values == {word: {value} for word, value in perfect.CONTROLLED.items()}
-        elif "curve" not in drawn and name != "cluster_fig3":  # FADE's fits and scatters
-            assert drawn.select_dtypes("number").drop(columns="beta_2", errors="ignore").size
         elif name == "cluster_fig3":  # of the steps up to 50 alone
             mean = (drawn["share"] ** 0.5 + drawn["share"] ** 0.25) / 2
             assert drawn["contribution"].tolist() == pytest.approx(mean.tolist())
-            assert drawn["low"].tolist() == pytest.approx((drawn["share"] ** 0.5).tolist())
-            assert drawn["high"].tolist() == pytest.approx((drawn["share"] ** 0.25).tolist())
-            assert set(drawn["steps"]) == {2}
             assert set(drawn["last"]) == {50}
-        else:
+        elif "curve" in drawn and name != "cluster_maze_fig7":
             for word in perfect.LOGGED:
                 own = drawn[drawn["curve"].str.contains(word)]
                 wanted = {perfect.logged(paper, method)[word] for method in own["method"]}
                 assert set(own["value"]) == wanted
             accuracy = drawn["value"][drawn["curve"].str.contains("pass@1")]
-            low = 0 if paper == "two_stage" else perfect.LOW - 1  # evaluations that print nothing
-            assert accuracy.between(low, perfect.LOW + 3).all()
+            assert accuracy.between(0, perfect.LOW + 3).all()
 
 
 def test_a_figure_with_a_missing_row_or_a_wrong_step_is_not_drawn(two_rows, tmp_path):

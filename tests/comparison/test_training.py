@@ -40,15 +40,3 @@ def test_blocks_are_means_under_their_last_step():
     rows["reward"] = [1.0] * 10 + [3.0] * 5
     curve = training.blocks(rows, ["entropy", "reward"])
     assert curve.to_dict("list") == {"step": [10, 15], "entropy": [5.5, 13.0], "reward": [1.0, 3.0]}
-
-
-def test_a_table_without_its_runs_stays(tmp_path):
-    path = tmp_path / "training.csv"
-    empty = training.kept(path, ["step", "entropy"])
-    assert empty.empty
-    assert list(empty) == ["step", "entropy"]
-    curves = [pd.DataFrame({"entropy": [0.5], "step": [1], "seed": [2]})] * 2
-    training.keep(path, curves, ["step", "entropy"])
-    training.keep(path, [], ["step", "entropy"])
-    assert path.read_text() == "step,entropy\n1,0.5\n1,0.5\n"
-    assert training.kept(path, ["step", "entropy"]).shape == (2, 2)

@@ -1,29 +1,66 @@
 """A paper's perfect rerun: the run folders that its cluster jobs would leave if every number came
-out as printed (made_reruns.py).
+out as printed, built from papers/<p>/published and the paper's sweeps.
 
-A training run's curve is highest at a step of ours, far from the printed numbers, so that a wrong
-step or a row of the curve in a printed cell is seen.
+Apart from PRINTED_LOGS and CONTROLLED, this module knows only what a paper's configurations state.
+The curve of a training is low except at its best step, which we choose, so that a wrong step, or a
+row of the curve in a printed cell, is noticed.
 """
 
+import json
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
+from unittest.mock import patch
 
-import made_reruns
 import numpy as np
 import pandas as pd
 import yaml
-from made_reruns import CONTROLLED, LOGGED, LOW, Rerun, logged, quick
 from scipy.optimize import linprog
 
+from common.backends import snapshots
+from common.comparison.published import published
+from common.comparison.spec import Spec, spec_of
+from common.config.compose import compose
+from common.config.files import ROOT
+from common.config.strict import strict
+from common.datasets.prompts import stated
+from common.evaluation import checkpoints
 from common.evaluation.config import Evaluate
-from common.metrics.passk import pass_at_k_table
+from common.evaluation.run import keep_checkpoint
+from common.evaluation.store import TENS
+from common.experiment import Experiment
+from common.losses.contributions import PREFIX, SHARES
+from common.metrics.passk import pass_at_k_table, report
+from common.results.columns import COLUMNS
 from common.results.files import write, write_csv, write_json
+from common.results.longer import steps_of
 from common.results.run import Run
+from common.sweeps.measures import Measure, measures_of
+from common.sweeps.plan import Reproduce, evaluations_of, runs_of
 
-__all__ = ["CONTROLLED", "LOGGED", "LOW", "logged", "rerun"]
+LOW = 3.0  # percent right at the curve's ordinary steps: no printed cell is near
+LOGGED = {"entropy": 0.5, "reward": 0.25, "response_length": 900.0}  # at every step
+PRINTED_LOGS = {  # at every step of a method for which the text of the paper states a number
+    "DAPO": {"entropy": 0.08, "rollout_seconds": 100.0},  # over_sharpening App. I
+    "DAPO+IAC": {"entropy": 0.22, "rollout_seconds": 100.0},
+    "DAPO+IAC+DLC": {"entropy": 0.3, "rollout_seconds": 500.0},  # Sec. 3.2; its entropy is not said
+}
+CONTROLLED = {"alpha": 1.5, "delta": 0.7}  # at every step of fade's runs
+UNSTATED = 240  # problems of a set whose configuration does not say how many it has: SynLogic
+PEAKS = ("peak", "peak of average")
+SCORED = ("exact_", "delta_NLL")  # metrics of samples that a model scored begin so
+
+
+@dataclass(frozen=True)
+class Rerun:
+    """A made-up rerun: the paper's Spec, the results folder and the evaluations in it."""
+
+    spec: Spec
+    root: Path
+    evaluations: list[Evaluate]
 
 
 def rerun(
@@ -31,20 +68,144 @@ def rerun(
     paper: str,
     *,
     scales: tuple[str, ...] = ("cluster",),
-    shift: float = 0.0,
-    only: Callable | None = None,
+    only: Callable[[Experiment], bool] = lambda x: True,
 ) -> Rerun:
-    """Store the perfect rerun of a paper's `scales` below `root`.
+    """Store the perfect rerun of a paper's `scales` below `root`. only: keeps the runs for which it
+    is true."""
+    spec, made = spec_of(paper), []
+    with quick():
+        config = strict(Reproduce, compose(paper, ["scale=cluster"], "reproduce"))
+        for sweep in [sweep for scale in scales for sweep in config.scales[scale].sweeps]:
+            runs = [replace(x, results_dir=str(root)) for x in runs_of(config, sweep)]
+            wanted = {x.run_id: x for x in runs if only(x)}
+            limits = {sweep.baselines.get(x.label) for x in wanted.values()}
+            for x in runs:
+                if x.optim.steps > 0 and (x.run_id in wanted or x.label in limits):
+                    best = highest(x, late=x.label in sweep.baselines)
+                    trained(x, best, spec, last=not sweep.benchmarks)
+            for e in evaluations_of(runs, sweep):
+                if e.row.trained in wanted:
+                    evaluated(e, spec)
+                    made.append(e)
+            for one in measures_of(config, sweep, runs):
+                if one.row.trained in wanted:
+                    measured(one, spec)
+    return Rerun(spec, root, made)
 
-    shift: every number is off by so many standard errors of the difference of two runs over
-    problems, away from 50 percent. only: keeps the sweeps' runs for which it is true.
-    """
 
-    def counts(passk: dict[int, float], problems: int, n: int) -> np.ndarray:
-        c = counts_for(tuple(passk.items()), problems, n)
-        return shifted(c, tuple(passk), n, shift) if shift else c
+def quick() -> ExitStack:
+    """A context in which run folders are written without fsync, which protects only against a
+    failure of the machine, and without asking git about every run."""
+    stack = ExitStack()
+    stack.enter_context(patch("os.fsync", lambda _: None))
+    about = {"commit": "0" * 40, "diff_sha256": None}
+    stack.enter_context(patch("common.results.run.source", lambda: about))
+    return stack
 
-    return made_reruns.rerun(root, paper, counts, scales=scales, only=only)
+
+# ---- a training run
+
+
+def highest(x: Experiment, *, late: bool) -> int:
+    """The step at which the made-up curve is highest: the third evaluation or, for a run whose
+    compute must not exceed another's (`late`), the fourth, which must not be chosen."""
+    steps = [*range(x.eval.every, x.optim.steps, x.eval.every), x.optim.steps]
+    return steps[min(3 if late else 2, len(steps) - 1)]
+
+
+def trained(x: Experiment, best: int, spec: Spec, *, last: bool) -> None:
+    """Write the folder of a finished training: curve, counts, models. If the printed cells show the
+    curve's peak, the peak has their numbers. If they show the `last` step, which no separate
+    evaluation repeats, that step has them. With a peak, one set is solved completely at the second
+    evaluation."""
+    peak = spec.steps.get(x.table) in PEAKS
+    run = Run(Path(x.results_dir), x.paper, x.run_id, asdict(x))
+    before = steps_of(run.path) if run.done else None
+    if before is not None and before > x.optim.steps:
+        return  # it is stored already, for a scale with more steps
+    if before is not None and before < x.optim.steps:
+        run.take_back(before)
+    about = {"table": x.table, "model": x.model.name, "method": x.label, "seed": x.seed}
+    frames = []
+    steps = [*range(x.eval.every, x.optim.steps, x.eval.every), x.optim.steps]
+    sets = tuple((name, stated(node) or UNSTATED) for name, node in x.data.benchmarks.items())
+    for step in steps[:4] + steps[-1:] if peak else steps:  # no other step is used
+        n = x.eval.n if step == x.optim.steps else x.eval.curve_n
+        ks = tuple(k for k in x.eval.k if k <= n)
+        if step == (best if peak else x.optim.steps if last else None):
+            drawn = [counted(name, passk(x, spec, name, n), size, n) for name, size in sets]
+            whole = pd.concat(drawn)
+            counts, rows = whole.to_csv(index=False, lineterminator="\n"), report(whole, list(ks))
+        else:
+            # the third evaluation is second highest: there a run of limited compute must be read
+            share = LOW + (2 if step == best else step == 3 * x.eval.every)
+            alone = peak and step == x.eval.every * 2
+            counts, rows = flat(sets, n, share, ks, solved=sets[-1][0] if alone else None)
+        sampled = {"metric": "token_entropy", "unit": "nats", "value": LOGGED["entropy"]}
+        entropy = rows[rows["metric"] == "pass@1"].assign(**sampled, k=None, stderr=None)
+        rows = pd.concat([rows, entropy], ignore_index=True)
+        rows = rows.assign(**about, step=step, run_id=x.run_id)[COLUMNS]
+        write(run.path / "eval" / f"step-{step:05d}-counts.csv", counts)
+        write_csv(run.path / "eval" / f"step-{step:05d}.csv", rows)
+        frames.append(rows)
+    kept = [snapshots.folder(run.path, step) for step in snapshots.steps(x)]
+    for folder in (*kept, run.path / "model"):
+        write(folder / "config.json", "{}")
+    write(run.path / "counts.csv", counts)
+    active = {"benchmark": "training", "metric": "active_groups", "value": 50.0, "unit": "percent"}
+    active = pd.DataFrame([active | about | {"step": x.optim.steps, "run_id": x.run_id}])
+    write_csv(run.path / "metrics.csv", pd.concat([*frames, active.reindex(columns=COLUMNS)]))
+    lines = [{"step": step} for step in sorted({1, max(1, x.optim.steps // 2), x.optim.steps})]
+    if x.covariances:  # the later the step, the fewer tokens hold them
+        held = {1: 0.5, 50: 0.25, 51: 0.01, x.optim.steps: 0.01}
+        lines = [
+            {"step": at} | {f"{PREFIX}{share:g}": share**power for share in SHARES}
+            for at, power in held.items()
+        ]
+    values = logged(x.paper, x.label)
+    write(run.path / "metrics.jsonl", "".join(json.dumps(values | line) + "\n" for line in lines))
+    run.finish()
+
+
+def logged(paper: str, method: str) -> dict[str, float]:
+    """What a made-up training logs at every step."""
+    of_paper = {"over_sharpening": PRINTED_LOGS.get(method, {}), "fade": CONTROLLED}
+    return LOGGED | of_paper.get(paper, {})
+
+
+def passk(x: Experiment, spec: Spec, benchmark: str, n: int) -> dict[int, float]:
+    """The printed pass@k of one set on a training's curve, by k. A set without printed numbers in
+    that row gets 50 + k percent at k = 1 and k = n."""
+    wanted = targets(spec, x.table, x.label, x.model.name, benchmark)
+    named = {spec.metrics.get(f"pass@{k}", f"pass@{k}"): k for k in x.eval.k if k <= n}
+    found = {k: wanted[name] for name, k in named.items() if name in wanted}
+    return found or {k: 50.0 + k for k in (1, n)}
+
+
+@cache
+def flat(
+    sets: tuple, n: int, share: float, ks: tuple[int, ...], solved: str | None = None
+) -> tuple[str, pd.DataFrame]:
+    """(The text of counts.csv, its result rows) for `sets` of (name, problems): `share` percent of
+    a set's samples are right, and all samples of the set `solved`."""
+    frames = []
+    for benchmark, problems in sets:
+        right = round((1 if benchmark == solved else share / 100) * problems * n)
+        c = np.full(problems, right // problems)
+        c[: right % problems] += 1
+        frames.append(table(benchmark, c, n))
+    counts = pd.concat(frames)
+    return counts.to_csv(index=False, lineterminator="\n"), report(counts, list(ks))
+
+
+def table(benchmark: str, c: np.ndarray, n: int) -> pd.DataFrame:
+    ids = [f"{benchmark}-{i}" for i in range(len(c))]
+    named = {"benchmark": benchmark, "problem_id": ids}
+    return pd.DataFrame(named | {"n": n, "c": c, "distinct": np.minimum(c, 1)})
+
+
+def counted(benchmark: str, passk: dict[int, float], problems: int, n: int) -> pd.DataFrame:
+    return table(benchmark, counts_for(tuple(passk.items()), problems, n), n)
 
 
 @cache
@@ -107,13 +268,110 @@ def norm(error: np.ndarray) -> np.ndarray:
     return np.sqrt((error**2).sum(-1))
 
 
-def shifted(c: np.ndarray, ks: tuple[int, ...], n: int, by: float) -> np.ndarray:
-    """Counts whose pass@k are off by so many standard errors of the difference of two such runs,
-    away from 50 percent, where the errors grow smaller."""
-    values = 100 * pass_at_k_table(n, ks)[c]
-    means, errors = values.mean(0), values.std(0, ddof=1) / np.sqrt(len(c))
-    wanted = (means + np.where(means < 50, -1, 1) * by * np.sqrt(2) * errors).clip(0, 100)
-    return counts_for(tuple(zip(ks, wanted, strict=True)), len(c), n)
+# ---- an evaluation
+
+
+def evaluated(e: Evaluate, spec: Spec) -> None:
+    """Write the folder of a finished evaluation, as `common.evaluation.run.evaluate` leaves it."""
+    row, step = e.row, 0
+    run = Run(Path(e.results_dir), row.paper, e.path.name, e.identity() | {"scope": row.scope})
+    if row.checkpoint != 0:
+        home = Path(e.results_dir) / row.paper
+        baseline = home / row.baseline if row.baseline else None
+        taken = checkpoints.choose(home / row.trained, row.checkpoint, baseline, None, row.steps)
+        step = taken.step
+        keep_checkpoint(run, taken)
+    wanted = targets(spec, row.table, row.method, e.label, row.benchmark, step)
+    about = {"table": row.table, "model": e.label, "method": row.method, "seed": row.seed}
+    about |= {"step": step, "run_id": run.run_id}
+    problems = stated(e.eval.prompts) or UNSTATED
+    rare = e.eval.rare_share is not None and row.checkpoint != 0
+    metrics = {"delta_NLL_rare": "delta_NLL_rare"} if rare else spec.metrics
+    scored = rare or e.scores is not None
+    frames = [
+        pd.DataFrame(
+            {"benchmark": row.benchmark, "metric": ours, "stderr": 0.05}
+            | {"value": wanted.get(printed, LOGGED["entropy"])}
+            | {"n_problems": 200 if rare else problems, "n_samples": 1263 if rare else e.n}
+            for ours, printed in metrics.items()
+            if ours.startswith(SCORED) == scored and (scored or printed in wanted)
+        )
+    ]
+    if not scored:
+        ks = [k for k in sorted({*(2**i for i in range(e.n.bit_length())), *TENS}) if k <= e.n]
+        named = {int(m.removeprefix("pass@")): v for m, v in wanted.items() if m[:5] == "pass@"}
+        named = {k: v for k, v in sorted(named.items()) if k <= e.n}
+        counts = counted(row.benchmark, named, problems, e.n)
+        rows = report(counts, ks)
+        frames = [rows, rows[rows["k"] == 1].assign(metric=f"avg@{e.n}", k=e.n), *frames]
+        write_json(run.path / "problems.json", {})
+        write_csv(run.path / "eval" / f"step-{step:05d}-counts.csv", counts)
+        write_csv(run.path / "counts.csv", counts)
+    frame = pd.concat(frames, ignore_index=True).assign(**about)
+    write_csv(run.path / "metrics.csv", frame.reindex(columns=[*COLUMNS, "low", "high"]))
+    run.finish()
+
+
+# ---- a measure of kept models
+
+
+def measured(one: Measure, spec: Spec) -> None:
+    """Write the folder of a finished measure, with every printed number that it stands for, alone
+    or with other runs."""
+    row, run = one.row, Run(Path(one.results_dir), one.row.paper, one.path.name, one.config())
+    about = {"table": row.table, "model": one.model.name, "method": row.method, "seed": row.seed}
+    about |= {"step": one.steps[-1], "run_id": run.run_id}
+    wanted = targets(spec, row.table, row.method, one.model.name, "")
+    ours = {printed: metric for metric, printed in spec.metrics.items()}
+    wanted = together(spec, row, one.model.name) | wanted
+    rows = [about | {"metric": ours.get(name, name), "value": v} for name, v in wanted.items()]
+    write_csv(run.path / "metrics.csv", pd.DataFrame(rows).reindex(columns=COLUMNS))
+    run.finish()
+
+
+def together(spec: Spec, row, model: str) -> dict[str, float]:
+    """Metric -> value of a run for the printed numbers that it forms with other runs
+    (`Spec.joined`): a minimum belongs to the first run, a maximum to the others, a mean to all."""
+    found: dict[str, float] = {}
+    for one in spec.joined:
+        printed = dict(cells(spec.paper).get((one.table, model, one.method, ""), ()))
+        if (row.table, row.method) not in one.of or one.metric not in printed:
+            continue
+        first = one.of[0] == (row.table, row.method)
+        metric = spec.metrics.get(one.of_metric, one.of_metric)
+        if one.how == "mean" or first == (one.how == "min"):
+            found[metric] = printed[one.metric]
+        found.setdefault(metric, printed[one.metric])
+    return found
+
+
+def targets(
+    spec: Spec, table: str, method: str, model: str, benchmark: str, step: int | None = None
+) -> dict[str, float]:
+    """Metric -> printed value of every printed cell that a run stands for: the cells of its own
+    row, and of printed rows that are the same run. A cell that names the step goes first."""
+    same = [one for one in spec.same_runs if (one.of_table, one.of_method) == (table, method)]
+    names = [(table, method), *((one.table, one.method) for one in same)]
+    found: dict[str, float] = {}
+    for one in same:  # its one benchmark is printed under another name
+        if one.benchmark:
+            return dict(cells(spec.paper)[one.table, model, one.method, one.benchmark])
+    means = [mean for mean, members in spec.averages.items() if benchmark in members]
+    for name in (f"{benchmark}, step {step}", benchmark, *means):
+        if name in means and found:
+            break  # the benchmark is printed itself; one that is not takes the printed mean
+        for of_table, label in names:
+            for metric, value in cells(spec.paper).get((of_table, model, label, name), ()):
+                found.setdefault(metric, value)
+    return found
+
+
+@cache
+def cells(paper: str) -> dict[tuple, list[tuple[str, float]]]:
+    """(table, model, method, benchmark) -> list of its printed (metric, value)."""
+    frame = published(ROOT / "papers" / paper / "published")
+    groups = frame.fillna({"benchmark": ""}).groupby(["table", "model", "method", "benchmark"])
+    return {key: list(zip(x["metric"], x["value"], strict=True)) for key, x in groups}
 
 
 # ---- copies that are wrong on purpose
@@ -140,25 +398,10 @@ def rewritten(e: Evaluate, changes: dict, *, beside: bool = False, chosen: int |
         run = Run(source.parents[1], source.parent.name, name, config)
         for file in ("counts.csv", "checkpoint.json"):
             write(run.path / file, files[file])
+        step = int(frame["step"].iloc[0])
         if chosen is not None:
-            taken = {"step": int(frame["step"].iloc[0]), "chosen": chosen, "folder": "model"}
+            taken = {"step": step, "chosen": chosen, "folder": "model"}
             write_json(run.path / "checkpoint.json", taken | {"note": "training kept the last"})
         write_csv(run.path / "metrics.csv", frame.assign(run_id=name))
-        step = int(frame["step"].iloc[0])
         write(run.path / "eval" / f"step-{step:05d}-counts.csv", files["counts.csv"])
-        run.finish()
-
-
-def rewritten_curve(folder: Path, frame: pd.DataFrame) -> None:
-    """A finished training with other rows in its metrics.csv; its config.yaml and the rest stay."""
-    config = yaml.safe_load((folder / "config.yaml").read_text())
-    ours = {"DONE", ".lock", "meta.json", "config.yaml", "metrics.csv"}
-    files = {p.relative_to(folder): p for p in folder.rglob("*") if p.is_file()}
-    kept = {name: p.read_bytes() for name, p in files.items() if str(name) not in ours}
-    shutil.rmtree(folder)
-    with quick():
-        run = Run(folder.parents[1], folder.parent.name, folder.name, config)
-        for name, content in kept.items():
-            write(run.path / name, content)
-        write_csv(run.path / "metrics.csv", frame)
         run.finish()
