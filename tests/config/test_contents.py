@@ -4,7 +4,6 @@ import sys
 
 import pytest
 
-from common.config import contents as module
 from common.config.compose import CONFIGS, compose
 from common.config.contents import contents
 from common.config.strict import strict
@@ -86,16 +85,3 @@ def test_hub_ids_ours_and_what_lies_in_results_have_no_hash(tmp_path):
     }
     assert contents(config, str(tmp_path / "results")) == {}
     assert set(contents(config, str(tmp_path / "other"))) == {"sampler.path"}
-
-
-def test_a_large_file_is_read_once(tmp_path, monkeypatch, cache):
-    weights = tmp_path / "weights.safetensors"
-    weights.write_bytes(b"w" * 1000)
-    monkeypatch.setattr(module, "LARGE", 100)
-    before = contents({"path": str(weights)}, "results")
-    (kept,) = [file for file in cache.rglob("*") if file.is_file()]
-    kept.write_text("0" * 64)
-    module._hashed.cache_clear()  # as another process has it
-    assert contents({"path": str(weights)}, "results") == {"path": "0" * 64}
-    weights.write_bytes(b"w" * 1001)
-    assert contents({"path": str(weights)}, "results") not in (before, {"path": "0" * 64})

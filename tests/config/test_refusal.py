@@ -4,7 +4,6 @@ import pytest
 from refuses import refuses
 
 from common.config.compose import compose, prepared
-from common.errors import nearest, one_of
 
 
 @pytest.mark.parametrize(
@@ -36,15 +35,6 @@ def test_a_missing_value_is_named_by_its_own_key():
 
     with refuses("model.path", ""):  # model.name is made of it
         strict(Experiment, compose(CONFIGS, [], "train"))
-
-
-def test_names():
-    assert nearest("AIME2024", ["AMC", "AIME24"]) == "AIME24"
-    assert nearest("aime24", ["AMC", "AIME24"]) == "AIME24"  # whatever the case
-    assert nearest("something", ["AMC"]) is None
-    one_of("verb", "train", ["train"])
-    with refuses("verb", "trian"):
-        one_of("verb", "trian", ["train"])
 
 
 def test_a_sweep_may_name_files_of_the_users_own(tmp_path):

@@ -3,7 +3,6 @@
 import pytest
 from refuses import refuses
 
-from common.config.compose import compose
 from common.config.words import for_hydra, options, pairs, split
 from common.errors import UserError
 
@@ -49,12 +48,6 @@ def test_options_takes_no_other_words(word, remedy):
 )
 def test_hydras_options_may_stand_anywhere(words):
     assert for_hydra(words.split()) == ["a.b=1", "c=1,2", "~d", "--multirun"]
-
-
-@pytest.mark.parametrize("path", ["/a/müller", "/lr=1/x", "../a(1)", "/a#b/it's", "nur_ä"])
-def test_hydra_reads_a_path_of_any_letters(path):
-    composed = compose("f_grpo", [f"results_dir={path}", "seed=3"])
-    assert (composed["results_dir"], composed["seed"]) == (path, 3)
 
 
 def test_an_option_keeps_its_word_and_no_other_word_passes():

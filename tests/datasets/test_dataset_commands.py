@@ -38,17 +38,6 @@ def test_list_prefetch_and_show(hub, local, capsys):
     assert "local file" in capsys.readouterr().out
 
 
-def test_prefetch_says_which_commit_main_was_and_what_failed(hub, capsys):
-    key = "eval=amc23"
-    has_verifier(key)
-    rows = [{"id": i, "problem": f"P{i}", "answer": 1.0, "url": ""} for i in range(40)]
-    hub(NODES[key]["hub"], "main", {"train.jsonl": rows})
-    assert run("prefetch=true", "eval=amc23,math500") == 2
-    done = capsys.readouterr()
-    assert f"pin it: revision: {'c' * 40}" in done.out
-    assert "not prefetched: eval=math500" in done.err
-
-
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [

@@ -39,11 +39,6 @@ def test_empty_golds_are_dropped_and_counted(local, capsys, empty):
         load(**node(path=path, rows=3, kept=[3, 4]))
 
 
-def test_a_wrong_number_of_rows_names_both(local):
-    with refuses("own.rows", 4):
-        load(**node(path=local(ours("1", "2", "3")), rows=4))
-
-
 def test_conflicting_duplicates_all_go_and_agreeing_ones_stay(local, capsys):
     rows = ours("1", "2", "3", "4", "4")
     rows[1]["problem"] = " Problem  0?"  # as 0 but for spaces, with another answer
@@ -52,12 +47,6 @@ def test_conflicting_duplicates_all_go_and_agreeing_ones_stay(local, capsys):
     assert [p.id for p in load(**node(path=path, drop_conflicts=True))] == ["p2", "p3", "p4"]
     assert "2 in conflict with a duplicate" in capsys.readouterr().err
     assert len(load(**node(path=path))) == 5
-
-
-def test_the_same_question_with_other_choices_is_no_duplicate(local):
-    rows = [row | {"choices": [row["answer"], "x"]} for row in ours("1", "2")]
-    rows[1]["problem"] = rows[0]["problem"]
-    assert len(load(**node(path=local(rows), drop_conflicts=True))) == 2
 
 
 @pytest.fixture
@@ -127,12 +116,6 @@ def test_mistakes_are_named(hub, changes, parts):
 def test_a_local_row_that_lacks_something_is_named(local, row):
     with pytest.raises(UserError, match=r"own\.jsonl, row 2=\["):
         load(**node(path=local([*ours("1"), row])))
-
-
-def test_a_window_needs_dates(local):
-    path = local(ours("1"))
-    with pytest.raises(UserError, match=r"row 1=\['date'\]"):
-        load(**node(path=path, window=["2024-01-01", "2025-01-01"]))
 
 
 def test_local_files_come_before_the_hub_but_only_where_they_are(hub, local, monkeypatch):

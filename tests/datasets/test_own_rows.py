@@ -87,20 +87,10 @@ def test_a_hub_set_of_ones_own_needs_no_file_of_configuration(tmp_path):
     ]
 
 
-def test_a_missing_file_is_a_wrong_path(tmp_path):
-    assert refused(tmp_path / "none.jsonl").endswith("does not exist; correct the path")
-
-
 def test_a_broken_line_is_named(tmp_path):
     file = tmp_path / "own.jsonl"
     file.write_text(json.dumps(ROW) + '\n\n{"id": \n')
     assert f"{file}, line 3: is no JSON object" in refused(file)
-
-
-def test_another_encoding_is_named(tmp_path):
-    file = tmp_path / "own.jsonl"
-    file.write_bytes((json.dumps(ROW) + '\n{"id": "ä"}\n').encode("latin-1"))
-    assert f"{file}, line 2: is not UTF-8; save the file as UTF-8" in refused(file)
 
 
 @pytest.mark.parametrize(

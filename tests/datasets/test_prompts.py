@@ -1,15 +1,11 @@
 """Prompts from one's own jsonl file: rows that are refused, and a run on them."""
 
 import json
-from pathlib import Path
 
-import pandas as pd
 import pytest
 
-from common.backends.local import train
 from common.datasets.prompts import check, jsonl
 from common.errors import UserError
-from common.models import store
 from common.types import Prompt
 
 GOOD = {"id": "a", "problem": "3 5 = 8", "answer": "3 5 = 8"}
@@ -61,33 +57,3 @@ def test_jsonl_reads_prompts(tmp_path):
     ):
         with pytest.raises(UserError, match=f"data.train: prompt id='a' has an empty {what}"):
             check([prompt], "data.train")
-
-
-def test_a_run_on_jsonl_prompts(tiny, tmp_path):
-    for name, references in {
-        "train": ["1 2 3 4 = 10", "1 2 3 4 = 9"],
-        "test": ["2 3 4 5 = 14"],
-    }.items():
-        rows = [{"id": f"{name}-{r}", "problem": r, "answer": r} for r in references]
-        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    from common.experiment import load
-
-    given = tiny()
-    x = load(
-        [
-            "data=jsonl",
-            "data.verifier._target_=common.verifiers.countdown.verify",
-            f"data.train.path={tmp_path}/train.jsonl",
-            f"data.benchmarks.test.path={tmp_path}/test.jsonl",
-            "model=huggingface",
-            f"model.path={store.folder(given.model, Path(given.results_dir))}",
-            f"results_dir={tmp_path}/out",
-            *["sampling.prompts=2", "optim.steps=1", "eval.n=4", "eval.k=[1]", "eval.curve_n=4"],
-            *["eval.rare_nll_samples=0"],
-        ],
-        "f_grpo",
-    )
-    counts = pd.read_csv(train(x, progress=False) / "counts.csv")
-    assert counts[["benchmark", "problem_id", "n"]].values.tolist() == [
-        ["test", "test-2 3 4 5 = 14", 4]
-    ]

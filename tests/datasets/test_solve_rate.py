@@ -8,7 +8,7 @@ from refuses import refuses
 from common.backends import solve_rates
 from common.backends.prompts import prompts as of_experiment
 from common.datasets.prompts import stated
-from common.datasets.solve_rate import chooser, filtered, rates
+from common.datasets.solve_rate import filtered, rates
 from common.evaluation import engines
 from common.types import Prompt
 from slurm import plan
@@ -56,12 +56,6 @@ def test_what_cannot_be_filtered_is_refused_in_a_line(tmp_path):
         filtered(prompts=[*PROMPTS, Prompt("new", "x", "1")], rates=RATES, n=8, mean=0.5)
     with refuses("data.train.solve_rate", tmp_path / "counts.csv"):
         rates(tmp_path / "counts.csv")
-
-
-def test_a_misspelt_key_is_named():
-    node = {"_target_": "common.datasets.prompts.jsonl", "path": "a.jsonl"}
-    with refuses("data.train.solve_rate.drop", "0.5"):
-        chooser(node | {"solve_rate": {"n": 8, "drop": 0.5}}, "data.train")
 
 
 def asked(x, **changes):

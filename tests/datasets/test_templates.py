@@ -94,15 +94,6 @@ def test_the_models_own_template(tmp_path):
     assert text == "(user: 1+1?\nA. 1\nB. 2)(answer:"
 
 
-def test_whose_template_is_said_only_where_it_is_asked_for():
-    assert templates.of_model({"chat": "qwen"}, "hub/id", "c" * 40) == {"chat": "qwen"}
-    assert templates.of_model({}, None, None) == {}
-    node = templates.of_model({"chat": "model"}, "hub/id", "c" * 40)
-    assert node == {"chat": f"model:hub/id@{'c' * 40}"}
-    with refuses("model.chat", "model"):
-        templates.of_model({"chat": "model"}, None, None)
-
-
 def test_a_template_that_is_not_there(tmp_path):
     path = tokenizer(tmp_path, None)
     with pytest.raises(UserError, match="its tokenizer has no template; use one of"):

@@ -77,14 +77,6 @@ def test_without_smoothing_it_is_grpo():
     assert torch.equal(clipped[:3], bounded[:3])
 
 
-def test_the_sign_says_right_or_wrong_and_weighs_nothing():
-    rewards = torch.tensor([[1.0, 1.0], [0.0, 0.0], [1.0, 0.0]])
-    A = signed_advantages(rewards)
-    assert (A > 0).tolist() == (rewards == 1).tolist()
-    assert torch.equal(A + 1e-30, torch.where(A.abs() < 1e-30, 1e-30, A + 1e-30))
-    assert torch.equal(A[2], grpo(rewards, unbiased=False, epsilon=0.0)[2])
-
-
 def expected_update(policy, correct, gamma_p, gamma_n, G=4):
     """E[(1/G) sum_i A_i grad_z log pi(a_i)] over all groups of G one-token responses, exactly."""
     total = torch.zeros_like(policy)

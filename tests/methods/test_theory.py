@@ -58,11 +58,6 @@ def test_large_groups_have_the_papers_masses(arguments, m_S, m_F, p):
     assert mass["m_F"] == pytest.approx(m_F(p, 1 - p), rel=0.02)
 
 
-def test_finite_groups_shrink_the_mass_of_mean_grpo():
-    # E[p_hat (1 - p_hat)] = (1 - 1/G) p q, exactly.
-    assert masses(weights_of("method=mean_only", "G=4"), 0.3)["m_S"] == pytest.approx(0.75 * 0.21)
-
-
 def test_tables_7_and_8(capsys):
     # Table 7: sign-balanced methods share p / (1 - p), AsymGRPO has delta times that.
     assert answer(capsys, "method=grpo", "p=0.3")["rho"] == pytest.approx(3 / 7)
@@ -74,13 +69,6 @@ def test_tables_7_and_8(capsys):
     assert large == pytest.approx(2.25, rel=0.01)
     small = answer(capsys, "method=power_alpha", "alpha=3", "p=0.25", "G=16")["enrichment"]
     assert 0.7 * 2.25 < small < large
-
-
-def test_a_ratio_without_a_denominator_is_missing(capsys):
-    told = answer(capsys, "method=reinforce", "p=0.3")
-    assert told["m_S"] == pytest.approx(0.3)
-    assert told["rho"] is None
-    assert answer(capsys, "method=grpo", "p=1")["N_eff"] is None
 
 
 POLICY = torch.tensor([0.35, 0.25, 0.2, 0.15, 0.05], dtype=torch.float64)
@@ -138,12 +126,6 @@ def test_the_largest_weight():
 
 
 # ---- the command
-
-
-def test_rewards_that_no_float32_holds_exactly(capsys):
-    rewards = ["reward.correct=0.3", "reward.wrong=0.1"]
-    plain = answer(capsys, "method=f_grpo", "p=0.3")
-    assert answer(capsys, "method=f_grpo", "p=0.3", *rewards) == pytest.approx(plain, rel=1e-4)
 
 
 @pytest.mark.parametrize(

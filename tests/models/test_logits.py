@@ -68,13 +68,6 @@ def test_bfloat16_is_computed_in_float32(data):
     torch.testing.assert_close(gradient, exact_gradient.bfloat16())
 
 
-def test_empty_and_constant_logits():
-    log_prob, entropy = log_prob_and_entropy(torch.zeros(0, 5), torch.zeros(0, dtype=int), 1.0)
-    assert log_prob.shape == entropy.shape == (0,)
-    log_prob, entropy = log_prob_and_entropy(torch.zeros(2, 5), torch.zeros(2, dtype=int), 1.0)
-    torch.testing.assert_close(entropy, torch.full((2,), 5.0).log())
-
-
 def test_at_a_large_vocabulary_it_needs_at_most_half_of_the_memory():
     from bench.losses import peak_memory
 

@@ -10,12 +10,10 @@ from scipy.stats import chisquare
 from tiny import network
 
 from common.backends.dynamic import drawn_shares, first_step
-from common.backends.local import Loop, train
+from common.backends.local import Loop
 from common.config.schema import Sampler
 from common.models import load, pretrain, store
-from common.results.files import read_jsonl
-from common.rollout.decoder import make_decoder
-from common.rollout.dlc import CalibratedDecoder, MemoryNetwork, importance, memory_network
+from common.rollout.dlc import MemoryNetwork, importance, memory_network
 from common.rollout.local import encode, generate
 from common.types import RolloutBatch, Verdict
 from common.verifiers import countdown
@@ -207,20 +205,6 @@ def test_a_memory_of_other_tokens_is_refused(tmp_path):
         memory_network(Sampler(**GIVEN, path="./none"), model, tokenizer, seed=0)
 
 
-@torch.no_grad()
-def test_an_empty_memory_and_mu_zero_change_nothing(policy):
-    model, tokenizer = policy
-    ids, mask = encode(tokenizer, PROMPTS, "cpu")
-    plain = make_decoder(model, 4).prefill(ids, mask)
-    empty = MemoryNetwork(model, mu=0.5, lr=1e-3, start="random", shrink=1, seed=0)
-    assert torch.equal(CalibratedDecoder(model, empty, 4).prefill(ids, mask), plain)
-    unheeded = memory_of(model, mu=0.0)
-    assert torch.equal(CalibratedDecoder(model, unheeded, 4).prefill(ids, mask), plain)
-    copied = MemoryNetwork(model, mu=0.5, lr=1e-3, start="policy", shrink=1, seed=0)
-    halved = CalibratedDecoder(model, copied, 4).prefill(ids, mask)
-    assert torch.allclose(halved, 0.5 * plain)
-
-
 def test_the_memory_learns_what_was_sampled_and_then_makes_it_rarer(policy):
     model, tokenizer = policy
     memory = MemoryNetwork(model, mu=1.0, lr=1e-2, start="random", shrink=1, seed=0)
@@ -238,28 +222,6 @@ def test_the_memory_learns_what_was_sampled_and_then_makes_it_rarer(policy):
     common = first.mode().values
     again = draw(1).response_ids[:, 0]
     assert (again == common).float().mean() < 0.7 * (first == common).float().mean()
-
-
-def test_memory_steps_do_not_depend_on_micro_batches(policy):
-    model, tokenizer = policy
-    ids, mask = encode(tokenizer, PROMPTS, "cpu")
-    states = []
-    for micro_batch in (4, 1000):
-        memory = MemoryNetwork(model, mu=1.0, lr=1e-2, start="random", shrink=1, seed=0)
-        batch = generate(
-            model,
-            ids,
-            mask,
-            group_size=4,
-            temperature=1.0,
-            max_tokens=6,
-            eos_id=tokenizer.eos_token_id,
-            generator=torch.Generator().manual_seed(0),
-            memory=memory,
-        )
-        memory.learn(batch, micro_batch)
-        states.append(torch.cat([p.flatten() for p in memory.model.parameters()]))
-    assert torch.allclose(*states, atol=1e-6)
 
 
 def test_importance_by_hand():
@@ -333,13 +295,6 @@ def test_a_killed_run_ends_as_one_that_was_not(tiny, tmp_path, start):
         strict=True,
     )
     assert all(torch.equal(a, b) for a, b in pairs)
-
-
-def test_a_whole_run_trains_and_logs_the_memory(tiny):
-    run = train(tiny(*DLC, "method=dapo_iac_dlc"), progress=False)
-    losses = [row["memory_loss"] for row in read_jsonl(run / "metrics.jsonl")]
-    assert len(losses) == 6
-    assert losses[-1] < losses[0]
 
 
 def test_heads_need_not_divide_the_inner_width():

@@ -79,18 +79,6 @@ def test_verdicts(response, outcome):
     assert (verdict.reason == "") == (outcome == "correct")
 
 
-def test_a_number_given_twice_may_be_used_twice():
-    assert verify("\\boxed{4*4+1}", "1 4 4 9 = 17").outcome == "correct"
-    assert verify("\\boxed{4*4+4-1-1-1}", "1 4 4 9 = 17").outcome == "wrong"
-
-
-def test_product_binds_tighter_and_minus_associates_to_the_left():
-    assert value_of(parse("12-5-3")) == 4  # (12 - 5) - 3, not 12 - (5 - 3) = 10
-    assert value_of(parse("2+3*4")) == 14
-    assert value_of(parse("(2+3)*4")) == 20
-    assert parse("12-5*3") == ("-", 12, ("*", 5, 3))
-
-
 def test_render_parse_evaluate_round_trip():
     rng = random.Random("round trip")
     for _ in range(3000):
@@ -229,14 +217,6 @@ def test_demonstrations_are_right_and_solvable_prompts_differ():
         assert int(target) in reachable(values)
 
 
-def test_every_rare_prompt_needs_a_product():
-    for prompt in call(countdown.rare, split="test", size=40):
-        numbers, target = prompt.reference.split(" = ")
-        values = list(every_expression(tuple(map(int, numbers.split()))))
-        stars = {star for value, star in values if value == int(target)}
-        assert stars == {True}, prompt
-
-
 @pytest.mark.parametrize("kind", ["natural", "rare"])
 def test_same_seed_same_list(kind):
     function = getattr(countdown, kind)
@@ -248,17 +228,6 @@ def test_same_seed_same_list(kind):
     demonstrations = countdown.demonstrations(count=50, seed=0)
     assert demonstrations == countdown.demonstrations(count=50, seed=0)
     assert demonstrations != countdown.demonstrations(count=50, seed=1)
-
-
-def test_templates():
-    bare = call(countdown.natural, split="test", size=2)[0]
-    instruct = call(countdown.natural, split="test", size=2, template="instruct")[0]
-    assert bare.id == instruct.id == bare.reference == instruct.reference == bare.text
-    assert bare.reference.split(" = ")[0] in instruct.text
-    with refuses("template", "fancy"):
-        call(countdown.natural, split="test", template="fancy")
-    with refuses("split", "tset"):
-        call(countdown.natural, split="tset")
 
 
 # ---- the demonstrator before its answers are filtered by target

@@ -116,15 +116,6 @@ def test_demonstrations_are_targets_and_detours_are_right_as_well():
     assert alone == maze.demonstrations(**given | {"loops": 0})  # one path: nowhere else to go
 
 
-def test_mazes_without_short_paths():
-    given = {"side": 9, "ends": "corners", "loops": 2}
-    lengths = [len(p.reference.split(" ")[1]) for p in drawn("dev", 40, **given)]
-    assert min(lengths) == 12  # 3 rooms right and 3 down, each two moves
-    long = drawn("dev", 10, **given, least=16)
-    assert min(len(p.reference.split(" ")[1]) for p in long) == 16
-    assert {"U", "L"} & set("".join(p.reference.split(" ")[1] for p in long))
-
-
 def test_a_token_is_a_cell_and_the_vocabulary_is_the_public_one():
     tok = pretrain.tokenizer(maze.WORDS)
     assert len(tok) == maze.VOCABULARY == 32
@@ -166,12 +157,3 @@ def test_the_model_has_the_public_configurations_parameters():
 def test_bad_values_are_refused(key, given):
     with refuses(key, given[key]):
         drawn(**given)
-
-
-@pytest.mark.sweep
-def test_bad_options_of_demonstrations_are_refused(tmp_path):
-    with refuses("detours", 2):
-        maze.demonstrations(count=1, seed=0, side=9, loops=0, detours=2)
-    x = load(["model=maze_17", "+model.pretrain.options.sides=9"], "f_grpo")
-    with refuses("model.pretrain.options.sides", 9):
-        pretrain.pretrain(x.model.pretrain, tmp_path)
