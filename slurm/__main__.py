@@ -2,7 +2,7 @@
 
     rlvr status paper=f_grpo
     rlvr cancel paper=f_grpo
-    srun --gpus-per-node=8 rlvr preflight [device=auto|cpu] [backend=verl|local]
+    srun --gpus-per-node=8 rlvr preflight [device=auto|cpu]
 
 status and cancel take scale=NAME and results_dir=FOLDER. preflight checks the node that it runs on,
 as a job does before it computes: driver, GPUs and their free memory, flash-attn, shared memory,
@@ -21,7 +21,7 @@ from slurm.tables import asked_for
 OPTIONS = {
     "status": {"paper": "", "scale": "cluster"},
     "cancel": {"paper": "", "scale": "cluster"},
-    "preflight": {"device": "auto", "backend": "verl", "folder": "."},
+    "preflight": {"device": "auto", "folder": "."},
 }
 
 
@@ -44,15 +44,14 @@ def main(words: list[str]) -> None:
         print(f"{len(cancelled)} jobs cancelled; finished runs and checkpoints are kept")
 
 
-def _preflight(device: str, backend: str, folder: str) -> None:
+def _preflight(device: str, folder: str) -> None:
     """Check this node. srun starts this on every node, with one task per node, and the tasks tell
     each other what they find through the folder `folder`/preflight-JOB-STEP."""
     require(device in ("auto", "cpu", "cuda"), "device", device, "use auto, cpu or cuda")
-    require(backend in ("verl", "local"), "backend", backend, "use verl or local")
     from slurm import node
 
     words = {key: os.environ.get(f"SLURM_{key}", "0") for key in ("PROCID", "NNODES", "STEP_ID")}
-    need = node.by_hand(device, backend == "verl", int(words["NNODES"]) or 1)
+    need = node.by_hand(device, int(words["NNODES"]) or 1)
     name = f"preflight-{os.environ.get('SLURM_JOB_ID', '')}-{words['STEP_ID']}"
     node.ready(need, Path(folder).resolve() / name, int(words["PROCID"]))
 

@@ -132,17 +132,15 @@ def need_of(kind: str, x: Any, nodes: int, gpus: int) -> Need | None:
     return Need(cuda, gpus, nodes, verl, reduce) if cuda or verl else None
 
 
-def by_hand(device: str, verl: bool, nodes: int) -> Need:
-    """Return what `rlvr preflight` checks: as many GPUs as SLURM gave or torch sees."""
+def by_hand(device: str, nodes: int) -> Need:
+    """Return what `rlvr preflight` checks: as many GPUs as SLURM gave or torch sees, for verl."""
     count = int(os.environ.get("SLURM_GPUS_ON_NODE", "0"))
     if device == "auto" and not count:
         count = len(_probe()["memory"])
-    cuda = device == "cuda" or (
-        device == "auto" and (count > 0 or Path("/proc/driver/nvidia").exists())
-    )
-    count = max(1, count) if cuda else 0
-    reduce = "gloo" if not cuda else "nccl" if count * nodes > 1 else ""
-    return Need(cuda, count, nodes, verl, reduce if verl else "")
+    there = count > 0 or Path("/proc/driver/nvidia").exists()
+    if device == "cpu" or (device == "auto" and not there):
+        return Need(False, 0, nodes, True, "gloo")
+    return Need(True, max(1, count), nodes, True, "nccl" if max(1, count) * nodes > 1 else "")
 
 
 def ready(need: Need, folder: Path, rank: int = 0) -> bool:

@@ -9,7 +9,6 @@ own records to tell what became of jobs that have left the queue.
 """
 
 import os
-import re
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -82,28 +81,12 @@ def _squeue() -> dict[str, State]:
 
 def _sacct(job_ids: list[str]) -> dict[str, State]:
     """Return the states of jobs that have ended, from accounting. Jobs that it never saw are left
-    out. The line of elements that wait together (`12_[1-4]`) may still name one that has started,
-    so an element's own line takes precedence."""
-    mains = sorted({job.split("_")[0] for job in job_ids})
-    own, together = {}, {}
+    out, and elements that were cancelled while they waited, which it shows together
+    (`12_[1-4]`)."""
+    mains, found = sorted({job.split("_")[0] for job in job_ids}), {}
     for start in range(0, len(mains), 200):
         some = ",".join(mains[start : start + 200])
         for line in run("sacct", "-XnP", "-o", "JobID,State,ExitCode", "-j", some).splitlines():
             job, name, code = line.split("|")
-            for one in _expand(job):
-                found = own if one == job else together
-                found[one] = State(name.split(" ")[0], f"exit code {code}")
-    return together | own
-
-
-def _expand(job: str) -> list[str]:
-    """Return the job ids in `12_[3,5-6%2]`, elements that accounting shows together: 12_3, 12_5,
-    12_6."""
-    match = re.fullmatch(r"(\d+)_\[([\d,-]+)(?:%\d+)?\]", job)
-    if match is None:
-        return [job]
-    main, found = match[1], []
-    for part in match[2].split(","):
-        first, _, last = part.partition("-")
-        found += [f"{main}_{i}" for i in range(int(first), int(last or first) + 1)]
+            found[job] = State(name.split(" ")[0], f"exit code {code}")
     return found

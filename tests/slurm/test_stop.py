@@ -17,21 +17,10 @@ from common.backends import run_experiment
 from common.evaluation.run import evaluate
 from common.results.files import write, write_json
 from common.sweeps.plan import Sweep, evaluations_of
-from slurm import queue, status, stop
+from slurm import status, stop
 from slurm.attempts import attempts, progress
 
 # ---- what SLURM says
-
-
-def test_an_elements_own_line_counts_for_more_than_that_of_those_which_wait(monkeypatch):
-    """Seen on a busy machine: accounting still names started elements among the cancelled ones."""
-    lines = "8_1|FAILED|9:0\n8_[1,3%3]|CANCELLED by 0|0:0\n"
-    monkeypatch.setattr(queue, "run", lambda *command: lines if command[0] == "sacct" else "")
-    found = queue.states(["8_1", "8_3"])
-    assert {job: state.name for job, state in found.items()} == {
-        "8_1": "FAILED",
-        "8_3": "CANCELLED",
-    }
 
 
 DISABLED = "sacct: error: Slurm accounting storage is disabled"
