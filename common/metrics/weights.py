@@ -64,11 +64,6 @@ class Svd:
         return float(1 + np.searchsorted(self.s.cumsum() / total, 1 - delta - 1e-12))
 
 
-def energy(blocks: Blocks) -> float:
-    """Return ||W||_F^2, summed in float64."""
-    return float(sum(np.square(block, dtype=np.float64).sum() for block in blocks()))
-
-
 def full(blocks: Blocks) -> Svd:
     """Return all singular values and the leading vectors, from the eigenvalues of W^T W, or of
     W W^T if W is wide. All is in float64; singular values below about 1e-8 s_1 are rounding errors.

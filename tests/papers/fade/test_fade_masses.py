@@ -1,57 +1,10 @@
-"""FADE's masses: by hand, by enumeration of all groups, in the population limit."""
-
-from itertools import product
+"""FADE's masses: by hand and in the population limit."""
 
 import numpy as np
 import pytest
-import torch
 
-from common.config.schema import Reward
-from common.methods import exact
-from common.methods.binding import all_groups, bind, group_weights
+from common.methods.binding import bind
 from papers.fade.theory import closed_forms, masses
-
-
-def first(by_advantage, name, **arguments):
-    for method in by_advantage[name]:
-        if all(method.advantage.get(key) == value for key, value in arguments.items()):
-            return bind(method)
-    raise KeyError((name, arguments))
-
-
-def enumerated(weights: torch.Tensor, p: float) -> tuple[float, float]:
-    """m_S and m_F over all 2^G reward vectors; row X of `weights` has its X successes first."""
-    G, m_S, m_F = weights.shape[1], 0.0, 0.0
-    for rewards in product((0, 1), repeat=G):
-        X = sum(rewards)
-        chance = p**X * (1 - p) ** (G - X)
-        for r in rewards:
-            w = weights[X, 0 if r else -1].item()
-            if r:
-                m_S += chance * w / G
-            else:
-                m_F -= chance * w / G
-    return m_S, m_F
-
-
-@pytest.mark.sweep
-@pytest.mark.parametrize(
-    ("name", "arguments"),
-    [
-        ("mean_only", {}),
-        ("power_alpha", {"alpha": 3.0, "normalise": True}),
-        ("asym_grpo", {"delta": 0.5}),
-        ("max_rl", {}),
-        ("pass_at_k_tang", {"k": 4}),
-        ("pass_at_k_chen", {}),
-    ],
-)
-def test_masses_equal_enumeration_of_all_groups(by_advantage, name, arguments):
-    bound = first(by_advantage, name, **arguments)
-    weights = group_weights(bound, all_groups(5), Reward(correct=1.0, wrong=0.0), {})
-    for p in (0.1, 0.45):
-        mass = exact.masses(weights, p)
-        assert (mass["m_S"], mass["m_F"]) == pytest.approx(enumerated(weights, p), abs=1e-12)
 
 
 def test_mass_table_by_hand(by_advantage, monkeypatch):

@@ -28,13 +28,6 @@ def random(m: int, n: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal((m, n))
 
 
-def decaying(m: int, n: int, decay: float) -> np.ndarray:
-    """s_i = decay^i, with random singular vectors."""
-    k = min(m, n)
-    left, right = np.linalg.qr(random(m, k, 1))[0], np.linalg.qr(random(n, k, 2))[0]
-    return left * decay ** np.arange(k) @ right.T
-
-
 # ---- singular values
 
 
@@ -46,7 +39,6 @@ def test_full_is_numpys_svd(shape, rows):
     spectrum = metrics.full(split(matrix, rows))
     np.testing.assert_allclose(spectrum.s, s, rtol=1e-9)
     assert spectrum.energy == pytest.approx(np.linalg.norm(matrix) ** 2)
-    assert metrics.energy(split(matrix, rows)) == pytest.approx(spectrum.energy)
     assert spectrum.rank1 == pytest.approx(s[0] ** 2 / (s**2).sum())
     assert spectrum.stable_rank == pytest.approx((s**2).sum() / s[0] ** 2)
     if len(s) > 1:
@@ -69,23 +61,20 @@ def test_figures_by_hand():
 
 
 def test_a_zero_change_has_no_direction():
-    for spectrum in (
-        metrics.full(split(np.zeros((6, 3)), 2)),
-        metrics.full(split(np.zeros((3, 6)), 2)),
-        metrics.randomised(split(np.zeros((6, 3)), 2), **SKETCH),
-    ):
-        assert spectrum.energy == 0
-        assert np.isnan(
-            [spectrum.ratio, spectrum.rank1, spectrum.stable_rank, spectrum.srank(0.01)]
-        ).all()
-        assert np.isnan(metrics.cosine(spectrum.u, np.ones(len(spectrum.u))))
-    assert metrics.full(split(np.zeros((6, 3)), 2)).u.shape == (6,)
-    assert metrics.full(split(np.zeros((3, 6)), 2)).v.shape == (6,)
+    for shape in ((6, 3), (3, 6)):
+        for spectrum in (
+            metrics.full(split(np.zeros(shape), 2)),
+            metrics.randomised(split(np.zeros(shape), 2), **SKETCH),
+        ):
+            numbers = [spectrum.ratio, spectrum.rank1, spectrum.stable_rank, spectrum.srank(0.01)]
+            assert np.isnan(numbers).all()
+            assert (spectrum.u.shape, spectrum.v.shape) == (shape[:1], shape[1:])
 
 
 @pytest.mark.parametrize("shape", [(300, 60), (60, 300)])
 def test_randomised_is_close_on_decaying_spectra(shape):
-    matrix = decaying(*shape, 0.7).astype(np.float32)
+    sides = [np.linalg.qr(random(side, 60, seed))[0] for seed, side in enumerate(shape)]
+    matrix = (sides[0] * 0.7 ** np.arange(60) @ sides[1].T).astype(np.float32)
     u, s, vt = np.linalg.svd(matrix.astype(np.float64), full_matrices=False)
     spectrum = metrics.randomised(split(matrix, 37), **SKETCH)
     np.testing.assert_allclose(spectrum.s[:2], s[:2], rtol=1e-5)
