@@ -78,7 +78,7 @@ def finished(tmp_path_factory):
         finished_run(root, "mean GRPO", seed, (0.3, 0.02), 0.6)
         finished_run(root, "AsymGRPO (delta=2)", seed, (0.3, 0.02), 0.3 + seed / 100)
         finished_run(root, "AsymGRPO (delta=0.5)", seed, (0.3, 0.02), 0.4 + seed / 100)
-    compare.compare(SPEC, root, "csv")
+    compare.compare(SPEC, root)
     return root
 
 
