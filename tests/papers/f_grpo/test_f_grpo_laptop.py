@@ -64,7 +64,7 @@ def shown(root, rare: dict[str, float]):
     for seed in (1, 2, 3, 4):
         for method, right in rare.items():
             finished_run(root, method, seed, 200, {"natural": 30, "rare": right})
-    compare.compare(SPEC, root, "csv")
+    compare.compare(SPEC, root)
     return pd.read_csv(root / "f_grpo" / "claims.csv", keep_default_na=False).set_index("id")
 
 

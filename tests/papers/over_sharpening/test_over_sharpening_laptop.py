@@ -37,7 +37,7 @@ def test_laptop_runs_are_judged_and_drawn(tmp_path, capsys):
         finished_run(tmp_path, "IAC", seed, 200, {"natural": 0.6, "rare": 0.2})
         finished_run(tmp_path, "DAPO", seed, 200, {"natural": 0.6, "rare": 0.01})
         finished_run(tmp_path, "DAPO+IAC", seed, 200, {"natural": 0.2, "rare": 0.01})
-    compare.compare(SPEC, tmp_path, "csv")
+    compare.compare(SPEC, tmp_path)
     capsys.readouterr()
     verdicts = pd.read_csv(tmp_path / "over_sharpening" / "claims.csv").set_index("id")["laptop"]
     assert verdicts["iac_grpo_avg"] == verdicts["iac_grpo_pass"] == "holds"
