@@ -1,6 +1,6 @@
 """The tables and the figure of each testbed: `rlvr figures paper=yardstick [results_dir=...]`.
 
-<results_dir>/<testbed>/metrics.csv.gz, counts.csv.gz    from the finished runs in the same folder
+<results_dir>/<testbed>/laptop/           rows and counts of the finished runs
 <results_dir>/<testbed>/ranking.csv, against_base.csv, controls.csv
 <results_dir>/<testbed>/figures/areas.{png,pdf}
 """
@@ -9,16 +9,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.comparison.gather import gather
+from common.comparison.gather import LAPTOP, gather, read
 from common.palette import look
 from common.plotting import COLORS, panels, save
-from common.results.files import read_csv, write_csv
-from common.results.stored import with_stored
-from papers.yardstick.areas import rank
-from papers.yardstick.controls import controls
-from papers.yardstick.curves import OF_SAMPLES, Curve, curves
-from papers.yardstick.last import against_base
-from papers.yardstick.protocol import (
+from common.results.files import write_csv
+from papers.yardstick.areas import (
     BASE,
     BEST,
     EQUAL_ACCURACY,
@@ -28,54 +23,35 @@ from papers.yardstick.protocol import (
     OWN,
     PRIMARY,
     RATES,
+    RUN,
     TESTBEDS,
+    curves,
+    rank,
 )
+from papers.yardstick.tables import against_base, controls
 
-FILES = ("metrics.csv.gz", "counts.csv.gz")
 RELIABLE = 0.5  # split-half reliability below which nothing is ranked
-COUNTS = ["run_id", "step", "benchmark", "problem_id", "n", "c", "distinct"]
 
 
 def draw(root: Path) -> None:
     """Make everything that the results below `root` allow."""
     for name, task in TESTBEDS.items():
-        store(root, name)
-        if (root / name / FILES[0]).exists():
-            show(root / name, task)
+        gather(root, name).write(root, name)
+        rows, counts = read(root, name, LAPTOP)
+        rows, counts = (one[one["table"].isin((BASE, *RATES))] for one in (rows, counts))
+        if len(rows):
+            show(root / name, task, rows, counts)
 
 
-def store(root: Path, name: str) -> None:
-    """Write the rows and counts of the finished runs of a testbed. Stored runs whose folders are
-    missing stay in the tables. Without any finished run nothing is written."""
-    folder = root / name
-    for one in gather(root, name).scopes.values():  # there is one
-        rows = one.rows[one.rows["metric"].isin(OF_SAMPLES)]
-        for file, table in zip(FILES, (rows, one.counts[COUNTS]), strict=True):
-            before = read_csv(folder / file, []) if (folder / file).exists() else table
-            ids = [*dict.fromkeys([*before["run_id"], *table["run_id"]])]
-            write_csv(folder / file, with_stored(table, folder / file, folder, ids))
-
-
-def read(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame, list[Curve]]:
-    """Return the stored rows and counts of the rates that are compared, and the runs' frontiers."""
-    rows, counts = (read_csv(folder / file, []) for file in FILES)
-    rows = rows[rows["table"].isin((BASE, *RATES))]
-    counts = counts[counts["run_id"].isin(rows["run_id"])]
-    at_last = counts["step"] == counts.groupby("run_id")["step"].transform("max")
+def show(folder: Path, task: str, rows: pd.DataFrame, counts: pd.DataFrame) -> None:
+    at_last = counts["step"] == counts.groupby(RUN)["step"].transform("max")
     # the last evaluation draws more samples, so that it is no point of the frontier
-    return rows, counts, curves(rows, counts[~at_last | (counts["step"] == 0)])
-
-
-def show(folder: Path, task: str) -> None:
-    rows, counts, drawn = read(folder)
-    tables = {
-        "ranking": rank(drawn),
-        "against_base": against_base(rows, counts),
-        "controls": controls(drawn),
-    }
-    for name, table in tables.items():
-        write_csv(folder / f"{name}.csv", table)
-    figure(task, tables["ranking"], folder / "figures" / "areas")
+    drawn = curves(rows, counts[~at_last | (counts["step"] == 0)])
+    ranking = rank(drawn)
+    write_csv(folder / "ranking.csv", ranking)
+    write_csv(folder / "against_base.csv", against_base(rows, counts))
+    write_csv(folder / "controls.csv", controls(drawn))
+    figure(task, ranking, folder / "figures" / "areas")
 
 
 def rows_of(

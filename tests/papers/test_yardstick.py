@@ -6,20 +6,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
+from refuses import refuses
 from tiny import ROOT
 
-from common.errors import UserError
 from common.metrics.paired import Interval, two_way_interval
 from common.palette import look
 from common.results.columns import COLUMNS
 from common.results.files import read_csv
 from common.sweeps.plan import experiments, scales_of
 from papers.yardstick import areas
-from papers.yardstick.controls import controls
-from papers.yardstick.curves import Curve, curves
-from papers.yardstick.figures import figure, rows_of, show
-from papers.yardstick.last import against_base
-from papers.yardstick.protocol import (
+from papers.yardstick.areas import (
     ACCURACY,
     BEST,
     EQUAL_ACCURACY,
@@ -27,9 +23,14 @@ from papers.yardstick.protocol import (
     OWN,
     PRIMARY,
     READ,
+    RUN,
     SAME,
     TESTBEDS,
+    Curve,
+    curves,
 )
+from papers.yardstick.figures import draw, figure, rows_of
+from papers.yardstick.tables import against_base, controls
 
 PROBLEMS = 30
 RATES = ("lr 1e-4", "lr 3e-5")
@@ -204,8 +205,8 @@ def gathered() -> tuple[pd.DataFrame, pd.DataFrame]:
                 rows.append(about | {"metric": "token_entropy", "value": 0.5 - step / 100})
                 rows.append(about | {"metric": "kl_from_start", "value": step / 10})
                 for problem, c in (("p1", right), ("p2", 0)):
-                    counts.append((run_id, step, benchmark, problem, n, c, min(c, 2)))
-    columns = ["run_id", "step", "benchmark", "problem_id", "n", "c", "distinct"]
+                    counts.append((table, method, seed, step, benchmark, problem, n, c, min(c, 2)))
+    columns = [*RUN, "step", "benchmark", "problem_id", "n", "c", "distinct"]
     return pd.DataFrame(rows, columns=COLUMNS), pd.DataFrame(counts, columns=columns)
 
 
@@ -236,24 +237,24 @@ def test_curves_have_what_the_samples_say_and_start_at_their_own_base():
     drawn = curves(rows, counts)
     assert [(c.method, c.rate, c.seed) for c in drawn] == [("GRPO", RATES[0], s) for s in (1, 2, 3)]
     assert drawn[0].values["natural", "kl_from_start"].tolist() == [[0], [0.5], [1]]
-    with pytest.raises(UserError, match="no finished run of the base model"):
-        curves(rows[rows["run_id"] != "base-s2"], counts)
+    with refuses("seed", 2):
+        curves(rows, counts[(counts["method"] != "base") | (counts["seed"] != 2)])
 
 
-@pytest.mark.parametrize("bed", TESTBEDS)
-def test_the_stored_tables_are_made_again_from_the_stored_counts(bed, tmp_path):
-    stored, folder = ROOT / "results" / "reference" / bed, tmp_path / bed
-    folder.mkdir()
-    for name in ("metrics.csv.gz", "counts.csv.gz"):
-        shutil.copy(stored / name, folder)
-    show(folder, TESTBEDS[bed])
-    for name in ("ranking.csv", "against_base.csv", "controls.csv"):
-        assert (folder / name).read_bytes() == (stored / name).read_bytes(), name
+def test_the_stored_tables_are_made_again_from_the_stored_counts(tmp_path):
+    reference = ROOT / "results" / "reference"
+    for bed in TESTBEDS:
+        shutil.copytree(reference / bed / "laptop", tmp_path / bed / "laptop")
+    draw(tmp_path)
+    for bed in TESTBEDS:
+        for name in ("ranking.csv", "against_base.csv", "controls.csv"):
+            made = (tmp_path / bed / name).read_bytes()
+            assert made == (reference / bed / name).read_bytes(), (bed, name)
 
 
 @pytest.mark.parametrize("bed", TESTBEDS)
 def test_the_rows_are_the_stored_runs(bed):
-    rows = read_csv(ROOT / "results" / "reference" / bed / "metrics.csv.gz", [])
+    rows = read_csv(ROOT / "results" / "reference" / bed / "laptop" / "metrics.csv.gz", [])
     stored = {one.run_id: (one.table, one.method) for one in rows.itertuples()}
     runs = experiments(scales_of("yardstick", f"scale={bed}"))
     assert {x.run_id: (x.table, x.label) for x in runs}.items() <= stored.items()

@@ -1,7 +1,8 @@
-"""Positive controls: what a testbed has to show at a learning rate before claims may rest on it.
+"""The yardstick's other tables: positive controls, and pass@k after the last step.
 
-The controls were declared before any of their runs (docs/evidence.md). They are read on dev prompts
-alone, at the last checkpoint of the curve that both sides of the comparison have.
+Positive controls are what a testbed has to show at a learning rate before claims may rest on it.
+They were declared before any of their runs (docs/evidence.md), and are read on dev prompts alone,
+at the last checkpoint of the curve that both sides of the comparison have.
 """
 
 from __future__ import annotations
@@ -15,14 +16,29 @@ import pandas as pd
 from common.claims.gaps import MIN_SEEDS
 from common.comparison.matched import ACCURACY
 from common.metrics.paired import two_way_interval
-from papers.yardstick.areas import Runs
-from papers.yardstick.curves import Curve
-from papers.yardstick.protocol import BASE, DEV, GRPO, MARGIN, PRIMARY, speed
+from common.metrics.passk import pass_at_k
+from papers.yardstick.areas import (
+    BASE,
+    DEV,
+    GRPO,
+    LAST_KS,
+    MARGIN,
+    PRIMARY,
+    RUN,
+    Curve,
+    Runs,
+    require_same_problems,
+    speed,
+)
 
 LOWER = "GRPO at the next lower rate"
-COLUMNS = [
+OF_CONTROLS = [
     *["rate", "control", "a", "b", "benchmark", "metric", "step", "margin"],
     *["difference", "low", "high", "n_seeds", "verdict"],
+]
+OF_BASE = [
+    *["rate", "method", "benchmark", "metric", "value", "low", "high"],
+    *["difference", "difference_low", "difference_high", "p", "n_seeds"],
 ]
 
 
@@ -46,7 +62,7 @@ CONTROLS = (
 
 
 def controls(drawn: Sequence[Curve]) -> pd.DataFrame:
-    """Return COLUMNS: a row for each control at each learning rate, fastest first. A control whose
+    """Return a row for each control at each learning rate, fastest first. A control whose
     runs are missing has no numbers and the verdict "not run". The slowest rate has no control
     against the next lower rate.
 
@@ -67,7 +83,7 @@ def controls(drawn: Sequence[Curve]) -> pd.DataFrame:
             benchmark, metric = DEV + control.measure[0], control.measure[1]
             about |= {"benchmark": benchmark, "metric": metric, "margin": control.margin}
             rows.append(about | _judged(groups.get(first, {}), b, control, (benchmark, metric)))
-    return pd.DataFrame(rows, columns=COLUMNS)
+    return pd.DataFrame(rows, columns=OF_CONTROLS)
 
 
 def carries(judged: pd.DataFrame) -> list[str]:
@@ -96,3 +112,42 @@ def _judged(a: Runs, b: Runs, control: Control, measure: tuple[str, str]) -> dic
 
 def _at(curve: Curve, step: int, measure: tuple[str, str]) -> np.ndarray:
     return curve.values[measure][int(np.flatnonzero(curve.steps == step)[0])]
+
+
+def against_base(rows: pd.DataFrame, counts: pd.DataFrame) -> pd.DataFrame:
+    """Return OF_BASE: pass@k (percent) of each method at each learning rate after its last step,
+    with an interval of the share (`Interval.of_share`), and its difference from the base models of
+    the same seeds, in points. Test prompts alone; no interval for fewer than three seeds. Raises
+    UserError as `require_same_problems`."""
+    require_same_problems(counts)
+    last = counts[counts["step"] == counts.groupby(RUN)["step"].transform("max")]
+    last = last[~last["benchmark"].str.startswith(DEV)]
+    found = []
+    for benchmark, part in last.sort_values("problem_id").groupby("benchmark"):
+        shares = {
+            run: 100 * pass_at_k(one["c"].to_numpy(), one["n"].to_numpy(), LAST_KS)
+            for run, one in part.groupby(RUN)
+        }
+        start = {seed: x for (_, method, seed), x in shares.items() if method == BASE}
+        groups: dict[tuple[str, str], list] = {}
+        for rate, method, seed in rows[RUN].drop_duplicates().itertuples(index=False, name=None):
+            if method != BASE and seed in start:
+                groups.setdefault((rate, method), []).append(seed)
+        for (rate, method), seeds in groups.items():
+            x = np.stack([shares[rate, method, seed] for seed in seeds])  # (S, P, K)
+            gap = x - np.stack([start[seed] for seed in seeds])
+            about = {"rate": rate, "method": method, "benchmark": benchmark}
+            for i, k in enumerate(LAST_KS):
+                row = about | {"metric": f"pass@{k}", "n_seeds": len(seeds)}
+                found.append(row | _numbers(x[..., i], gap[..., i]))
+    return pd.DataFrame(found, columns=OF_BASE)
+
+
+def _numbers(x: np.ndarray, gap: np.ndarray) -> dict[str, float]:
+    numbers = {"value": x.mean(), "difference": gap.mean()}
+    if len(x) < MIN_SEEDS:
+        return numbers
+    low, high = two_way_interval(x).of_share(x.shape[1])
+    interval = two_way_interval(gap)
+    ends = dict(zip(("difference_low", "difference_high"), interval.bounds(), strict=True))
+    return numbers | {"low": low, "high": high, "p": interval.p()} | ends
