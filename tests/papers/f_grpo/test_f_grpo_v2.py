@@ -69,18 +69,6 @@ def test_ladders_rise_with_k(name):
     assert (np.diff(wide.to_numpy(), axis=1) > 0).all()
 
 
-def test_daggers_are_the_second_best():
-    """Of Tables 3 and 11 among all five, of Table 6 among a method's four exponents."""
-    frames = [table(name).assign(base="") for name in ("table3_v2", "table11_v2")]
-    swept = table("table6_v2")
-    bases = swept["method"].str.removeprefix("F-").str.split(" ").str[0]
-    for frame in [*frames, swept.assign(base=bases)]:
-        for _, group in frame.groupby(["base", "model", "benchmark", "metric"]):
-            best = sorted(set(group["value"]), reverse=True)
-            marked = group.loc[group["significant"].notna(), "value"]
-            assert set(marked) == {best[1]}
-
-
 def test_the_gamma_sweep_has_every_exponent_once():
     swept = table("table6_v2")
     exponents = swept["note"].str.extract(r"gamma = ([\d.]+)")[0].astype(float)

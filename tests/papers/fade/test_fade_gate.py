@@ -71,15 +71,6 @@ def test_another_model_is_refused_with_both_numbers_and_the_remedy(
     assert judge(measured(start))  # after the remedy
 
 
-def test_a_number_that_was_not_measured_is_none(start):
-    measured(start)
-    place = f"{start.results_dir}/fade/{start.benchmarks['LiveCodeBench v6']}/metrics.csv"
-    frame = pd.read_csv(place)
-    write_csv(ROOT / place, frame[frame["metric"] != "pass@10"])
-    with refuses("LiveCodeBench v6 pass@10", "None"):
-        judge(start)
-
-
 @pytest.mark.parametrize(("H_0", "passes"), [(1.05, True), (1.0, False), (0.4, False)])
 def test_a_target_entropy_must_be_below_the_initial_one(found, tmp_path, H_0, passes):
     gate = replace(found["gate-entropy_1"], results_dir=str(tmp_path))

@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from refuses import refuses
 from tiny import TINY
 
 from common.config.compose import compose
@@ -116,27 +115,6 @@ def test_r1_converges_to_its_limit(delta, apart):
     assert 0.3 < limit < 0.999  # and it is not 1: R is not 0
 
 
-def of_wrong_modes(K: int, delta: float, apart: bool) -> tuple[float, float, float]:
-    """(cosine of two wrong modes, ||R_F||, r_1's limit) along u_1 of the gradient."""
-    A, v, h, mode = formulas.expectation(K=K, delta=delta, p=0.3, d=64, apart=apart)
-    u = formulas.leading_direction(formulas.head_gradient(A, v, h))
-    norm = formulas.residual_norm(v[mode > 0], formulas.perpendicular(h[mode > 0], u))
-    return formulas.wrong_modes_cosine(h, mode, u), norm, formulas.rank1_limit(A, v, h, u)
-
-
-@pytest.mark.parametrize("delta", [0.3, 1.0, 2.0])
-def test_more_wrong_modes_leave_a_smaller_residual(delta):
-    """||R_F|| = c mu / sqrt(K) of orthogonal modes, mu = 1, c = ||E[v | k]|| (Corollary 15.2)."""
-    c = (2 * (1 / 2 - 1 / 8) ** 2 + 6 / 64) ** 0.5
-    made = {K: of_wrong_modes(K, delta, apart=True) for K in (1, 2, 4, 16, 32)}
-    assert [norm for _, norm, _ in made.values()] == pytest.approx([c / K**0.5 for K in made])
-    for K in (2, 4, 16, 32):
-        assert made[K][0] == pytest.approx(0, abs=1e-12)
-        # w = 2 p q (a_S - a_F / delta), ||a||^2 = 1/2; R = p q (c_S, -c_F / delta)
-        signal, residual = 2 * (1 + delta**-2), c**2 * (1 + delta**-2 / K)
-        assert made[K][2] == pytest.approx(signal / (signal + residual))
-
-
 # ---- on laptop checkpoints
 
 
@@ -203,10 +181,3 @@ def test_tokens_are_the_policys_own(tiny, results):
     # one weight a response; those of a group sum to zero
     ends = np.r_[0, real.sum(1).cumsum(0).numpy()[:-1]]
     np.testing.assert_allclose(A[ends].reshape(5, 4).sum(1), 0, atol=1e-6)
-
-
-def test_settings_that_cannot_be_are_named():
-    with refuses("prompts", 1):
-        states("prompts=1")
-    with refuses("of", []):
-        states("checkpoints=[a]")

@@ -8,7 +8,7 @@ import json
 
 import pandas as pd
 import pytest
-from refuses import refuses, refuses_file
+from refuses import refuses
 
 from common.config.compose import compose
 from common.config.strict import strict
@@ -115,16 +115,6 @@ def test_a_second_run_makes_only_what_is_missing(hub):
     count.unlink()  # killed between a part and its count
     prepare(config(hub))
     assert json.loads(count.read_text())["rows"] == 2
-
-
-def test_parts_of_other_settings_or_another_commit_are_not_mixed(hub):
-    prepare(config(hub))
-    with refuses_file(hub / "out/openmathreasoning"):
-        prepare(config(hub, **{"sets.openmathreasoning.share": 0.5}))
-    asked = hub / "out/opencodereasoning2.counts/asked.json"
-    asked.write_text(json.dumps(json.loads(asked.read_text()) | {"commit": "d" * 40}))
-    with refuses_file(hub / "out/opencodereasoning2"):
-        prepare(config(hub))
 
 
 def test_what_cannot_be_prepared_is_named(hub):

@@ -60,17 +60,6 @@ def test_figures_by_hand():
     np.testing.assert_allclose(np.abs(spectrum.v), [1, 0])
 
 
-def test_a_zero_change_has_no_direction():
-    for shape in ((6, 3), (3, 6)):
-        for spectrum in (
-            metrics.full(split(np.zeros(shape), 2)),
-            metrics.randomised(split(np.zeros(shape), 2), **SKETCH),
-        ):
-            numbers = [spectrum.ratio, spectrum.rank1, spectrum.stable_rank, spectrum.srank(0.01)]
-            assert np.isnan(numbers).all()
-            assert (spectrum.u.shape, spectrum.v.shape) == (shape[:1], shape[1:])
-
-
 @pytest.mark.parametrize("shape", [(300, 60), (60, 300)])
 def test_randomised_is_close_on_decaying_spectra(shape):
     sides = [np.linalg.qr(random(side, 60, seed))[0] for seed, side in enumerate(shape)]
@@ -83,14 +72,6 @@ def test_randomised_is_close_on_decaying_spectra(shape):
     assert metrics.cosine(spectrum.v, vt[0]) == pytest.approx(1, abs=1e-6)
     assert spectrum.error < 1e-4
     assert np.isnan(spectrum.srank(0.01))  # not all singular values are known
-
-
-def test_signs_and_energy_of_a_direction():
-    u = np.array([-0.1, -0.1, -0.1, -0.9, 0.2])
-    assert metrics.same_sign(u) == 0.8
-    assert metrics.half_energy(u) == 0.2  # 0.81 of 0.88 in one of five
-    assert metrics.half_energy(np.ones(10)) == 0.5
-    assert metrics.cosine(np.array([1.0, 0.0]), np.array([-3.0, 4.0])) == pytest.approx(0.6)
 
 
 # ---- checkpoints
@@ -208,18 +189,6 @@ def test_layers_are_averaged_in_thirds():
     assert thirds.to_dict() == pytest.approx(wanted)
 
 
-def test_the_same_steps_of_two_runs_are_measured_together(tmp_path):
-    kept = [
-        save(tmp_path / run / "checkpoints" / f"step-{step:05d}", values(i))
-        for i, (run, step) in enumerate([("a", 300), ("a", 1000), ("b", 300), ("b", 1000)], 1)
-    ]
-    turned = measured(tmp_path, save(tmp_path / "base", values(0)), *kept)["thirds"]
-    names = [f"{run} step-{step}" for run in "ab" for step in ("00300", "01000")]
-    assert list(dict.fromkeys(turned.checkpoint)) == names
-    ends = {"a": "a step-01000", "b": "b step-01000"}
-    assert turned["last"].tolist() == turned.label.map(ends).tolist()
-
-
 def test_memory_that_is_too_small_is_refused_before_anything_is_read(tmp_path, monkeypatch):
     folders = [save(tmp_path / name, values(i)) for i, name in enumerate(("base", "after"))]
     monkeypatch.setattr(tables, "change", None)
@@ -270,12 +239,6 @@ def test_bad_checkpoints_are_named(kind, named, tmp_path):
     with pytest.raises(UserError, match=named):
         measured(tmp_path, before, folder, block_mb=2 * 14 * 4 / 2**20)
     assert not (tmp_path / "results").exists()
-
-
-@pytest.mark.parametrize(("key", "value"), [("delta", 1.0), ("block_mb", 0.0), ("after", "[]")])
-def test_bad_settings_are_named(key, value, tmp_path):
-    with refuses(key, value):
-        geometry(tmp_path, "a", "b", **{key: value})
 
 
 # ---- a laptop run

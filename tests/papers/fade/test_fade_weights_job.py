@@ -13,8 +13,7 @@ from safetensors.torch import save_file
 from common.config.schema import Model
 from common.evaluation.config import Row
 from common.results.collect import verify
-from common.sweeps.measures import Measure, measures_of
-from common.sweeps.plan import Sweep, runs_of, scales_of
+from common.sweeps.measures import Measure
 from common.sweeps.profiles import load_profile
 from papers.fade.weights import cluster
 from papers.fade.weights.checkpoints import SINGLE
@@ -103,11 +102,6 @@ def test_a_step_that_is_measured_is_not_measured_again(trained, monkeypatch):
     assert len(seen) == 3
 
 
-def test_a_model_that_is_not_there_is_named(trained):
-    with refuses("measures.steps", "70"):
-        cluster.run(replace(trained[0], steps=[70]))
-
-
 @pytest.mark.sweep
 def test_every_training_that_a_table_needs_is_measured_after_it():
     from papers.fade.launch import TABLES
@@ -130,12 +124,3 @@ def test_every_training_that_a_table_needs_is_measured_after_it():
     for key in ("light_memory_gb", "light_time_min"):
         with refuses(key, 1):
             cluster.takes(own[0].config, own[0].of, replace(profile, **{key: 1}))
-
-
-@pytest.mark.sweep
-def test_steps_that_a_training_does_not_keep_are_refused():
-    config = scales_of("fade", "scale=cluster")
-    row = "cluster/qwen7b_power_2"
-    sweep = Sweep("table3", [row], [1], [], measures={"weights": {row: [100, 130, 4000]}})
-    with refuses("table3.measures.weights", "[130]"):
-        measures_of(config, sweep, runs_of(config, sweep))

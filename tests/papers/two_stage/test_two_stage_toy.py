@@ -9,7 +9,6 @@ from scipy.stats import chisquare
 
 from common.config.compose import compose
 from common.config.strict import strict
-from common.errors import UserError
 from papers.two_stage.theory import formulas
 from papers.two_stage.toy import tables
 from papers.two_stage.toy.config import Cell, Toy
@@ -149,11 +148,6 @@ def test_stages_by_hand():
     assert rows["leader_peak"].tolist() == [0.7, 0.52, 0.6, 0.9]  # not the 0.9 after the crossing
 
 
-def test_recorded_steps():
-    steps = config("steps=1000", "per_decade=3").recorded()
-    assert steps == [0, 1, 2, 5, 10, 22, 46, 100, 215, 464, 1000]
-
-
 def test_run_resumes_to_the_same_bytes(tmp_path, monkeypatch):
     calls = []
 
@@ -182,23 +176,3 @@ def test_run_resumes_to_the_same_bytes(tmp_path, monkeypatch):
     tables.run(replace(c, optimizers=["sgd"]))  # the same folder, fewer parts shown
     assert calls == ["adam"]
     assert set(pd.read_csv(files[0])["optimizer"]) == {"sgd"}
-
-
-@pytest.mark.parametrize(
-    ("override", "key"),
-    [
-        ("optimizers=[lion]", "optimizers"),
-        ("betas=[0.9,1]", "betas"),
-        ("band=[0.9,0.1]", "band"),
-        ("rise=0", "rise"),
-        ("+momentum=1", "momentum"),
-    ],
-)
-def test_bad_input_names_its_key(override, key):
-    with pytest.raises(UserError, match=rf"\b{key}\b"):
-        config(override)
-
-
-def test_a_policy_needs_a_probability_for_each_reward():
-    with pytest.raises(UserError, match="policy"):
-        cell(policy=[0.5, 0.5])
