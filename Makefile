@@ -24,7 +24,7 @@ SUBMITTER := $(if $(wildcard $(CLUSTER_VENV)/bin/python),$(CLUSTER_VENV),$(VENV)
 SUBMITTER_READY := $(or $(wildcard $(SUBMITTER)/bin/python),$(VENV)/.ready)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup gpu-day check test-quick types gate test lint docs bench report setup-cluster setup-cluster-cpu test-cluster test-slurm test-verl test-verl-slurm
+.PHONY: help setup gpu-day check test-quick types gate test lint docs bench report setup-cluster setup-cluster-cpu test-cluster test-slurm test-verl test-verl-start
 
 help:
 	@grep -hE '^[a-z][a-zA-Z_%-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 26
@@ -95,7 +95,7 @@ setup-cluster: ## make .venv-cluster for CUDA: verl with its vLLM; PYTHON=python
 	touch $(CLUSTER_VENV)/.ready
 
 test-cluster: $(READY) ## a real SLURM, verl and vLLM on this machine, without a GPU; names what is skipped
-	$(MAKE) --jobs=2 --output-sync=target test-slurm test-verl test-verl-slurm  # beside each other: both wait often
+	$(MAKE) --jobs=2 --output-sync=target test-slurm test-verl test-verl-start  # beside each other: both wait often
 
 test-slurm: $(READY)
 	$(BIN)/python -m pytest -rs tests/slurm --ignore=tests/slurm/test_ray.py
@@ -104,17 +104,16 @@ test-slurm: $(READY)
 test-verl: $(CLUSTER_VENV)/.ready
 	$(CLUSTER_VENV)/bin/python -m pytest -rs tests/cluster $(addprefix --ignore=,$(STARTS))
 
-STARTS := $(addprefix tests/cluster/test_verl_,run.py in_slurm.py)
+STARTS := tests/cluster/test_verl_run.py
 
-# One start of verl at a time; after test-slurm, for a machine has one SLURM, and after test-verl, whose engines take 6 GB:
-# verl and vLLM of both at once, and other work beside them, have filled 24 GB, and Ray then kills a training.
-test-verl-slurm: test-slurm test-verl $(CLUSTER_VENV)/.ready
+# After the others: test-verl's engines take 6 GB, and a full machine makes Ray kill a training.
+test-verl-start: test-slurm test-verl $(CLUSTER_VENV)/.ready
 	$(CLUSTER_VENV)/bin/python -m pytest -rs $(STARTS)
 	$(CLUSTER_VENV)/bin/python -m pytest -rs tests/slurm/test_ray.py
 
 # What waits and what computes beside each other, the longest first; a failure ends none of the others.
 gate: ## what .ci/run runs: lint, types, test and test-cluster
-	$(MAKE) --jobs=4 --keep-going --output-sync=target test-slurm test-verl types lint test test-verl-slurm
+	$(MAKE) --jobs=4 --keep-going --output-sync=target test-slurm test-verl types lint test test-verl-start
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -59,22 +59,26 @@ TINY = ["device=cpu", "optim.steps=6", "eval.every=3", "eval.n=8", "eval.k=[1]",
     ],
 )
 def test_what_the_next_launch_does(saved, evaluated, expected, tmp_path):
-    x = load([*TINY], "f_grpo")  # 6 steps, evaluated every 3
-    latest = tmp_path / "checkpoints" / "latest_checkpointed_iteration.txt"
-    latest.parent.mkdir()
+    x, work = load([*TINY], "f_grpo"), tmp_path / "work"  # 6 steps, evaluated every 3
+    latest = work / "checkpoints" / "latest_checkpointed_iteration.txt"
+    latest.parent.mkdir(parents=True)
     if saved:
         latest.write_text(str(saved))
-    (tmp_path / "validation").mkdir()
+    (work / "validation").mkdir()
     for step in evaluated:
-        (tmp_path / "validation" / f"{step}.jsonl").write_text("")
-    found = backend.launch_settings(x, tmp_path)
+        (work / "validation" / f"{step}.jsonl").write_text("")
+    found = backend.launch_settings(x, work)
     keys = ("trainer.val_only", "trainer.val_before_train")
     assert found == (None if expected is None else dict(zip(keys, expected, strict=True)))
+    if expected == (False, True):  # not again what a shorter run has evaluated where it ended
+        earlier = tmp_path / "eval" / "step-00003-counts.csv"
+        earlier.parent.mkdir()
+        earlier.write_text("")
+        assert not backend.launch_settings(x, work)["trainer.val_before_train"]
 
 
-@pytest.mark.parametrize("kept", [True, False])
-def test_of_the_work_folder_the_last_checkpoint_alone_is_kept_and_on_demand(tmp_path, kept):
-    x, work = load([*TINY, f"keep_state={str(kept).lower()}"], "f_grpo"), tmp_path / "work"
+def test_of_the_work_folder_the_last_checkpoint_alone_is_kept_on_demand(tmp_path):
+    x, work = load([*TINY, "keep_state=true"], "f_grpo"), tmp_path / "work"
     for step in (3, 6):
         (work / "checkpoints" / f"global_step_{step}" / "actor").mkdir(parents=True)
     (work / "checkpoints" / "latest_checkpointed_iteration.txt").write_text("6")
@@ -82,9 +86,7 @@ def test_of_the_work_folder_the_last_checkpoint_alone_is_kept_and_on_demand(tmp_
     (work / "train.parquet").write_text("")
     backend.only_state(x, work)
     names = sorted(path.name for path in work.rglob("*"))
-    whole = ["actor", "checkpoints", "global_step_6", "latest_checkpointed_iteration.txt"]
-    assert names == (whole if kept else [])
-    assert work.exists() == kept
+    assert names == ["actor", "checkpoints", "global_step_6", "latest_checkpointed_iteration.txt"]
 
 
 def test_a_longer_run_keeps_the_evaluations_of_the_shorter_one(tmp_path):
@@ -120,17 +122,6 @@ def test_a_step_is_summed_up_as_the_local_loop_does():
         reward=-0.5, solve_rate=0.25, active_groups=0.5, unparsed=0.25, timeout=0.25, error=0,
         response_length=6, truncated=0.25,
     )  # fmt: skip
-
-
-def test_metrics_keep_the_local_names():
-    line = {"rlvr/reward": 0.5, "actor/lr": 1e-4, "method/alpha": 2.0, "method/solve_rate": 0.1}
-    line |= {"perf/mfu/actor": 0.3, "training/rollout_probs_diff_mean": 1e-3}
-    alone = {"rlvr/validation_samples": 9, "rlvr/pass@1/rare": 12.5}
-    expected = {"step": 3, "reward": 0.5, "lr": 1e-4, "alpha": 2.0, "pass@1/rare": 12.5}
-    expected |= {"rollout_difference_mean": 1e-3}
-    assert rows.curve_row({"step": 3, "data": line | alone}) == expected
-    assert rows.curve_row({"step": 3, "data": alone}) is None  # a validation that was repeated
-    assert rows.scores({"step": 3, "data": alone}) == {"pass@1/rare": 12.5}
 
 
 @pytest.fixture
@@ -196,18 +187,6 @@ def dump(path: Path, missing: int = 0) -> None:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines[: len(lines) - missing]))
 
 
-def test_samples_become_counts(tmp_path):
-    x = load([*TINY, "eval.curve_n=2"], "f_grpo")
-    dump(tmp_path / "validation" / "3.jsonl")
-    natural, rare = rows.sampled(x, tmp_path, 3)
-    assert natural.rows["sample"].tolist() == [0, 1, 0, 1]
-    assert natural.rows.parsed.tolist() == [None, "1+1", None, "1+1"]
-    assert rare.counts()[["problem_id", "n", "c", "distinct"]].values.tolist() == [
-        ["p", 2, 1, 1],
-        ["q", 2, 1, 1],
-    ]
-
-
 # ---- verdicts
 
 
@@ -257,21 +236,22 @@ def child(tmp_path, monkeypatch, program: str) -> list[dict]:
         process.subprocess, "Popen", lambda args, **k: real([sys.executable, "-c", code], **k)
     )
     with open(tmp_path / "lock", "w") as lock:
-        return list(
-            process.launch(tmp_path / "verl.yaml", tmp_path, threads=1, keep_open=lock.fileno())
-        )
+        given = dict(threads=1, keep_open=lock.fileno())
+        return list(process.launch(tmp_path / "verl.yaml", tmp_path, **given))
 
 
 def test_metrics_are_followed_and_nothing_survives(tmp_path, monkeypatch):
+    monkeypatch.setenv("ROCR_VISIBLE_DEVICES", "0")  # as SLURM sets it; verl refuses to start
     program = """
 import subprocess, sys
 open(METRICS, "w").write('{"step": 1}\\n{"step": 2}\\n{"st')
 sleeper = subprocess.Popen(["sleep", "600"], start_new_session=True)
 print("sleeper", sleeper.pid, os.environ["TMPDIR"], os.environ.get("RANK"))
+print("ROCR_VISIBLE_DEVICES" in os.environ)
 """
     assert child(tmp_path, monkeypatch, program) == [{"step": 1}, {"step": 2}]
-    _, pid, scratch, rank = (tmp_path / "log" / "001.txt").read_text().split()
-    assert rank == "None"  # this process's would confuse verl's workers
+    _, pid, scratch, *passed = (tmp_path / "log" / "001.txt").read_text().split()
+    assert passed == ["None", "False"]  # this process's rank would confuse verl's workers
     assert not Path(scratch).exists()
     assert not alive(int(pid))
 
@@ -326,25 +306,40 @@ def test_launches_of_one_node_have_sockets_of_their_own(monkeypatch, tmp_path):
     assert len(found) == 2
 
 
-@pytest.mark.parametrize("failures", [1, 9])
-def test_ray_is_started_again_where_it_does_not_come_up(tmp_path, monkeypatch, failures):
+BROKEN = {"raylet": ("Check failed: " + process.NO_AGENT, "lost"), "node": ("", process.NO_NODE)}
+
+
+@pytest.mark.parametrize("part", BROKEN)
+def test_ray_is_started_again_where_it_does_not_come_up(tmp_path, monkeypatch, part):
+    """Our watch, or an actor that is missed, may end such a launch before Ray gives up."""
+    raylet, error = BROKEN[part]
     program = f"""
 logs = os.path.join(os.environ["TMPDIR"], "ray", "session_latest", "logs")
 os.makedirs(logs)
-open(os.path.join(logs, "raylet.out"), "w").write("no agent")
-if len(os.listdir(os.path.dirname(METRICS))) <= 2 * {failures} - 1:  # a log and Ray's, each time
-    raise Exception("{process.NO_NODE}. This could happen because")
+open(os.path.join(logs, "raylet.out"), "w").write("{raylet}")
+if "001" in METRICS:
+    raise Exception("{error}. This could happen because")
 open(METRICS, "w").write('{{"step": 1}}\\n')
 """
-    logs = tmp_path / "log"
-    if failures >= process.STARTS:
-        with pytest.raises(UserError, match=process.NO_NODE):
-            child(tmp_path, monkeypatch, program)
-    else:
-        assert child(tmp_path, monkeypatch, program) == [{"step": 1}]
-    kept = [file.parent.name for file in logs.rglob("raylet.out")]
-    assert sorted(kept) == [f"00{i + 1}.ray" for i in range(min(failures, process.STARTS))]
-    assert len(list(logs.glob("*.txt"))) == min(failures + 1, process.STARTS)
+    assert child(tmp_path, monkeypatch, program) == [{"step": 1}]
+    assert [file.parent.name for file in (tmp_path / "log").rglob("raylet.out")] == ["001.ray"]
+    monkeypatch.setattr(process, "STARTS", 1)
+    shutil.rmtree(tmp_path / "log")
+    with pytest.raises(UserError, match=error):
+        child(tmp_path, monkeypatch, program)
+
+
+def test_the_step_of_a_stop_is_saved_and_is_the_last(saving, monkeypatch):
+    (made, _), own = saving, saving[0].config.trainer
+    monkeypatch.setattr(MethodTrainer, "step", lambda *_: None)
+    own.keep_models, own.total_epochs, made.save_every = [], 9, 50
+    made.step()
+    assert (own.save_freq, own.total_epochs) == (50, 9)
+    stop = Path(own.default_local_dir).parent / experiment_trainer.STOP
+    stop.parent.mkdir(parents=True)
+    stop.write_text("")
+    made.step()
+    assert (own.save_freq, own.total_epochs) == (1, 0)
 
 
 def test_what_a_killed_launch_left_is_removed_by_the_next(tmp_path, monkeypatch):

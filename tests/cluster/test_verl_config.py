@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-import verl_cpu
 from refuses import refuses
 
 pytest.importorskip("verl", reason="verl is not installed here: make test-cluster runs these")
@@ -67,8 +66,8 @@ AGGREGATIONS = {
 LAUNCH = {"trainer.val_only": False, "trainer.val_before_train": False}
 
 
-def composed(x, where: config.Place, prompt_tokens=30, context=131_072):
-    return config.compose(config.settings(x, where, prompt_tokens, context, LAUNCH))
+def composed(x, where: config.Place, prompt_tokens=30, context=131_072, more: dict | None = None):
+    return config.compose(config.settings(x, where, prompt_tokens, context, LAUNCH) | (more or {}))
 
 
 def try_out(verls) -> None:
@@ -137,16 +136,8 @@ def test_every_experiment_becomes_verls_dataclasses(paper, name, tmp_path):
 
 def test_a_memory_network_is_described_to_vllm_and_to_the_worker(tmp_path):
     sampler = "method.sampler={mu:0.7,lr:2e-3,start:random,shrink:2,importance_cap:1.5}"
-    x = load(
-        [
-            "method=dlc",
-            sampler,
-            *PRETRAIN,
-            "model.pretrain.demonstrations=128",
-            f"results_dir={tmp_path}",
-        ],
-        "f_grpo",
-    )
+    pretrain = [*PRETRAIN, "model.pretrain.demonstrations=128"]
+    x = load(["method=dlc", sampler, *pretrain, f"results_dir={tmp_path}"], "f_grpo")
     described, own = load_model(x.model, tmp_path, "cpu")
     policy = (described.config, own)
     dlc.prepare(x, tmp_path, policy, 50)
@@ -154,37 +145,27 @@ def test_a_memory_network_is_described_to_vllm_and_to_the_worker(tmp_path):
     assert network.config.hidden_size == 32
     assert (network.lm_head.weight == 0).all()
     folder = str(tmp_path / "models" / store.identity(x.model))
-    changes = dlc.settings(x, tmp_path, folder)
-    verls = config.compose(config.settings(x, place(tmp_path), 30, 256, LAUNCH) | changes)
+    verls = composed(x, place(tmp_path), 30, 256, dlc.settings(x, tmp_path, folder))
     rollout = verls.actor_rollout_ref.rollout
     assert rollout.engine_kwargs.memory == {"path": str(tmp_path / "memory"), "lr": 2e-3}
     joint = rollout.engine_kwargs.vllm.hf_overrides
-    assert joint.memory_mu == 0.7
-    assert joint.memory_config.hidden_size == 32
+    assert (joint.memory_mu, joint.memory_config.hidden_size) == (0.7, 32)
     assert joint.policy_architecture == "Qwen2ForCausalLM"
-    from_checkpoint = replace(x.method.sampler, start="checkpoint", path=folder, shrink=1)
-    x = replace(x, method=replace(x.method, sampler=from_checkpoint))
+    assert verls.algorithm.rollout_correction.rollout_is == "token"
+    assert verls.algorithm.rollout_correction.rollout_is_threshold == 1.5
+    omega_conf_to_dataclass(rollout)
+    given = replace(x.method.sampler, start="checkpoint", path=folder, shrink=1)
+    x = replace(x, method=replace(x.method, sampler=given))
     dlc.prepare(x, tmp_path / "other", policy, 50)
     assert not (tmp_path / "other").exists()  # nothing is made
-    changes = dlc.settings(x, tmp_path / "other", folder)
-    assert changes["actor_rollout_ref.rollout.engine_kwargs.memory"]["path"] == folder
-    evicting = replace(x, sampling=replace(x.sampling, dynamic_batches=2))
-    evicting = replace(
-        evicting, method=replace(x.method, sampler=replace(from_checkpoint, remember="all"))
-    )
-    with refuses("method.sampler.remember", "all"):
-        config.settings(evicting, place(tmp_path), 30, 256, LAUNCH)
     with refuses("method.sampler.path"):  # its context is 256 tokens
         dlc.prepare(x, tmp_path / "other", policy, 257)
     described.config.vocab_size += 1
     with refuses("method.sampler.path"):
         dlc.prepare(x, tmp_path / "other", policy, 50)
-    assert verls.algorithm.rollout_correction.rollout_is == "token"
-    assert verls.algorithm.rollout_correction.rollout_is_threshold == 1.5
-    omega_conf_to_dataclass(rollout)
-    plain = composed(load(["method=dlc"], "f_grpo"), place(tmp_path))
-    assert plain.algorithm.rollout_correction.rollout_is is None
-    assert dlc.settings(load(["method=grpo"], "f_grpo"), tmp_path, policy) == {}
+    evicting = ["method=dlc", "method.sampler.remember=all", "sampling.dynamic_batches=2"]
+    with refuses("method.sampler.remember", "all"):
+        composed(load(evicting, "f_grpo"), place(tmp_path))
 
 
 def test_learning_rates_are_equalised_as_in_the_local_loop(tmp_path):
@@ -210,26 +191,6 @@ def test_gpus_that_share_a_sequence_divide_the_responses(tmp_path):
         composed(replace(x, verl={tuning.SEQUENCE: 3}), place(tmp_path))
 
 
-def test_a_cluster_that_is_joined_keeps_its_sizes(tmp_path, monkeypatch):
-    """ray.init refuses all three there; two nodes of a CPU are how a rehearsal sees it."""
-    x = load([*TINY, "backend=verl"], "f_grpo")
-    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "2")
-    monkeypatch.setenv("SLURM_CPUS_ON_NODE", "16")
-
-    def here():
-        where = backend.here(x, tmp_path)
-        return config.compose(
-            config.settings(x, where, 30, 256, LAUNCH) | verl_cpu.settings(x, where, [])
-        )
-
-    alone = here().ray_kwargs.ray_init
-    assert (alone.num_cpus, alone.num_gpus, alone.object_store_memory) == (16, 1, 200_000_000)
-    monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:1")
-    joined = here()
-    assert (joined.trainer.nnodes, joined.ray_kwargs.ray_init.num_cpus) == (2, None)
-    assert not {"num_gpus", "object_store_memory"} & set(joined.ray_kwargs.ray_init)
-
-
 def test_actors_on_other_nodes_get_our_modules(tmp_path, monkeypatch):
     """They have the environment of the job's Ray, not of the launch."""
     monkeypatch.setenv(process.MODULES, "ours")
@@ -253,33 +214,31 @@ def test_every_key_of_memory_and_speed_is_one_of_verls():
 
 
 @pytest.mark.parametrize(
-    ("gpus", "gpu_gb", "given", "keys"),
+    ("gpus", "gpu_gb", "given", "offloaded", "tokens"),
     [
-        (8, 80, {}, (False, False, 1, 65_536)),
-        (1, 24, {}, (False, True, 1, 32_768)),
-        (8, 80, {"param_offload": True, "optimizer_offload": True}, (True, False, 1, 65_536)),
+        (8, 80, {}, (False, False), 65_536),
+        (1, 24, {}, (False, True), 32_768),
+        (8, 80, {f"{layout.OFFLOAD}.param_offload": True}, (True, False), 65_536),
     ],
 )
-def test_the_layout_of_a_gpus_memory_reaches_verl(tmp_path, monkeypatch, gpus, gpu_gb, given, keys):
+def test_the_layout_of_a_gpus_memory_reaches_verl(
+    tmp_path, monkeypatch, gpus, gpu_gb, given, offloaded, tokens
+):
     """A card of that size stands for the GPU; the model is one of 1.5 billion weights."""
     card = SimpleNamespace(total_memory=gpu_gb * 2**30 - 2**28)
     monkeypatch.setattr("torch.cuda.get_device_properties", lambda index: card)
     monkeypatch.delenv(STAND_IN)
     size = Size(1_540_000_000, 28, 1536, 256, 151_936, 4096)
     monkeypatch.setattr("common.backends.verl.backend.size_of", lambda x: size)
-    verl = {f"{layout.OFFLOAD}.{key}": value for key, value in given.items()}
-    x = replace(load(["sampling.prompts=64"], "f_grpo"), backend="verl", verl=verl)
+    x = replace(load(["sampling.prompts=64"], "f_grpo"), backend="verl", verl=given)
     where = place(tmp_path, nodes=1, gpus=gpus)
     chosen = backend.laid_out(x, where, 1700, tuning.chosen(x)) | tuning.chosen(x)
-    verls = config.compose(config.settings(x, where, 1700, 4096, LAUNCH) | chosen)
+    verls = composed(x, where, 1700, 4096, chosen)
     actor = omega_conf_to_dataclass(verls.actor_rollout_ref.actor)
     rollout = omega_conf_to_dataclass(verls.actor_rollout_ref.rollout)
-    fsdp = actor.fsdp_config
-    *found, tokens = keys
-    split = rollout.tensor_model_parallel_size
-    assert [fsdp.param_offload, fsdp.offload_policy, split] == found
-    assert actor.ppo_max_token_len_per_gpu == tokens
-    assert rollout.log_prob_max_token_len_per_gpu == tokens
+    assert (actor.fsdp_config.param_offload, actor.fsdp_config.offload_policy) == offloaded
+    assert rollout.tensor_model_parallel_size == 1
+    assert actor.ppo_max_token_len_per_gpu == rollout.log_prob_max_token_len_per_gpu == tokens
 
 
 # ---- prompts

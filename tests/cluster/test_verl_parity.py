@@ -58,22 +58,14 @@ def verl_advantage(name: str, batch, rewards=None, **arguments):
 # ---- advantages
 
 
-@pytest.mark.parametrize("name", ["grpo", "grpo_vectorized"])
-def test_grpo(batch, name):
-    ours = grpo(batch[3], unbiased=True, epsilon=1e-6)
-    assert_close(verl_advantage(name, batch), ours)
-    graded = torch.rand(P, G)
-    assert_close(verl_advantage(name, batch, graded), grpo(graded, unbiased=True, epsilon=1e-6))
-
-
-@pytest.mark.parametrize("name", ["grpo", "grpo_vectorized"])
-def test_mean_only_is_verls_grpo_without_std(batch, name):
-    assert_close(verl_advantage(name, batch, norm_adv_by_std_in_grpo=False), mean_only(batch[3]))
-
-
-@pytest.mark.parametrize("name", ["rloo", "rloo_vectorized"])
-def test_rloo(batch, name):
-    assert_close(verl_advantage(name, batch), rloo(batch[3]))
+def test_group_advantages(batch):
+    for name in ("grpo", "grpo_vectorized"):
+        for rewards in (batch[3], torch.rand(P, G)):
+            ours = grpo(rewards, unbiased=True, epsilon=1e-6)
+            assert_close(verl_advantage(name, batch, rewards), ours)
+    without_std = verl_advantage("grpo", batch, norm_adv_by_std_in_grpo=False)
+    assert_close(without_std, mean_only(batch[3]))
+    assert_close(verl_advantage("rloo", batch), rloo(batch[3]))
 
 
 def test_reinforce_pp_baseline(batch):
@@ -158,15 +150,13 @@ def test_dual_clip_is_vanilla(tokens):
     assert max(metrics.values()) - 1e-6 <= share <= both + 1e-6
 
 
-@pytest.mark.parametrize("mode", ["token-mean", "seq-mean-token-mean"])
-def test_gspo(tokens, mode):
-    metrics, clipped = compare("gspo", lambda *a: gspo(*a, **CLIP), tokens, settings(), mode)
-    mask = tokens[0]
-    assert metrics["actor/pg_clipfrac"] == pytest.approx((clipped * mask).sum() / mask.sum())
-
-
-def test_cispo(tokens):
-    metrics, clipped = compare("cispo", lambda *a: cispo(*a, **CLIP), tokens, settings())
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [("gspo", "token-mean"), ("gspo", "seq-mean-token-mean"), ("cispo", "token-mean")],
+)
+def test_gspo_and_cispo(tokens, name, mode):
+    loss = {"gspo": gspo, "cispo": cispo}[name]
+    metrics, clipped = compare(name, lambda *a: loss(*a, **CLIP), tokens, settings(), mode)
     mask = tokens[0]
     assert metrics["actor/pg_clipfrac"] == pytest.approx((clipped * mask).sum() / mask.sum())
 

@@ -1,5 +1,5 @@
-"""DLC in a real vLLM, on CPU: the joint model samples from the exact calibrated distribution, the
-memory's weights can be renewed, and every process of an engine knows the model."""
+"""DLC in a real vLLM, on CPU: the joint model samples from the exact calibrated distribution, and
+the memory's weights can be renewed."""
 
 from importlib.util import find_spec
 
@@ -47,7 +47,7 @@ def sizes(tokenizer) -> dict:
 
 
 @pytest.fixture(scope="module")
-def parts(tmp_path_factory):
+def parts():
     """(policy with a tied head, tokenizer, memory of half the width with a head of its own)."""
     tokenizer = pretrain.tokenizer()
     policy = network(**sizes(tokenizer), hidden_size=128, tie_word_embeddings=True)
@@ -55,16 +55,41 @@ def parts(tmp_path_factory):
     return policy, tokenizer, trained(memory, 1)
 
 
+def engine(parts, folder):
+    """vLLM's joint model, as verl builds it from the policy's checkpoint; then it sends weights."""
+    policy, tokenizer, memory = parts
+    store.save(policy, tokenizer, folder / "policy")
+    store.save(memory.model, tokenizer, folder / "memory")
+    described = [AutoConfig.from_pretrained(folder / name) for name in ("policy", "memory")]
+    vllm_dlc.register()
+    llm = vllm.engine(
+        str(folder / "policy"),
+        temperature=TEMPERATURE,
+        device="cpu",
+        threads=1,
+        hf_overrides=vllm_dlc.description(*described, MU),
+        load_format="dummy",
+        worker_extension_cls="common.rollout.vllm_dlc.Sync",
+    )
+    send(llm, folder, load_file(folder / "policy" / "model.safetensors"), memory)
+    return llm
+
+
+def send(llm, folder, policy: dict, memory: MemoryNetwork) -> None:
+    # verl sends a tied head under both of its names
+    state = {name: tensor.clone() for name, tensor in memory.model.state_dict().items()}
+    named = {vllm_dlc.PREFIX + name: tensor for name, tensor in state.items()}
+    save_file(policy | named, folder / "sent.safetensors")
+    llm.collective_rpc("load_memory", args=(str(folder / "sent.safetensors"),))
+    assert llm.reset_prefix_cache()
+
+
 @pytest.fixture(scope="module")
 def llm(parts, tmp_path_factory):
-    policy, tokenizer, memory = parts
     path = tmp_path_factory.mktemp("dlc")
-    vllm_dlc.save(policy, memory, tokenizer, path / "joint")
-    vllm_dlc.register()
-    settings = {"temperature": TEMPERATURE, "device": "cpu", "threads": 1}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("VLLM_CACHE_ROOT", str(path / "cache"))
-        yield vllm.engine(str(path / "joint"), **settings, worker_extension_cls=vllm_dlc.SYNC)
+        yield engine(parts, path)
 
 
 def drawn(llm, tokenizer, prompts: list[Prompt], n: int, max_tokens: int) -> list:
@@ -130,49 +155,27 @@ def test_two_tokens_follow_the_exact_calibrated_distribution(llm, parts):
     assert (alone - torch.tensor(first)).abs().sum() > 0.2
 
 
-def test_new_weights_of_the_memory_take_effect_also_on_cached_prompts(llm, parts):
+def test_new_weights_of_the_memory_take_effect_also_on_cached_prompts(llm, parts, tmp_path):
     _, tokenizer, memory = parts
     drawn(llm, tokenizer, PROMPTS, 2, 4)  # prompt b's block is in the cache
     trained(memory, 2)
     stale = triples(drawn(llm, tokenizer, PROMPTS, 2, 4), 2)
     assert errors(parts, stale) > 0.1
-    vllm_dlc.send(llm, memory)
+    send(llm, tmp_path, {}, memory)
     fresh = triples(drawn(llm, tokenizer, PROMPTS, 2, 4), 2)
     assert errors(parts, fresh) < 1e-4
 
 
-@pytest.mark.parametrize("memory_tied", [True, False])
-def test_verl_can_build_it_from_the_policy_and_send_the_weights_later(parts, tmp_path, memory_tied):
-    """A policy with an untied head, and a memory of another architecture from a checkpoint; the
-    other tests have a tied policy with either memory."""
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_memory_of_another_architecture_and_an_untied_policy(parts, tmp_path, tied):
     tokenizer = parts[1]
     policy = network(**sizes(tokenizer), hidden_size=128, tie_word_embeddings=False)
-    tied = dict(tie_word_embeddings=memory_tied)
-    other = network("qwen3", **sizes(tokenizer), hidden_size=64, head_dim=32, **tied)
-    store.save(policy, tokenizer, tmp_path / "policy")
-    store.save(other, tokenizer, tmp_path / "memory")
-    given = Sampler(MU, 1e-2, "checkpoint", 1, None, str(tmp_path / "memory"))
-    memory = trained(memory_network(given, policy, tokenizer, seed=0), 4)
-    described = [AutoConfig.from_pretrained(tmp_path / name) for name in ("policy", "memory")]
-    llm = vllm.engine(
-        str(tmp_path / "policy"),
-        temperature=TEMPERATURE,
-        device="cpu",
-        threads=1,
-        hf_overrides=vllm_dlc.description(*described, MU),
-        load_format="dummy",
-        worker_extension_cls=vllm_dlc.SYNC,
-    )
-    sent = load_file(tmp_path / "policy" / "model.safetensors")
-    # verl sends a tied head under both of its names
-    for name, tensor in memory.model.state_dict().items():
-        sent[vllm_dlc.PREFIX + name] = tensor.clone()
-    save_file(sent, tmp_path / "sent.safetensors")
-    llm.collective_rpc("load_memory", args=(str(tmp_path / "sent.safetensors"),))
-    assert llm.reset_prefix_cache()
-    made = (policy, tokenizer, memory)
-    both = triples(drawn(llm, tokenizer, PROMPTS, 2, 4), 2)
-    assert errors(made, both) < 1e-4
+    shape = dict(hidden_size=64, head_dim=32, tie_word_embeddings=tied)
+    store.save(network("qwen3", **sizes(tokenizer), **shape), tokenizer, tmp_path / "other")
+    given = Sampler(MU, 1e-2, "checkpoint", 1, None, str(tmp_path / "other"))
+    made = policy, tokenizer, trained(memory_network(given, policy, tokenizer, seed=0), 4)
+    llm = engine(made, tmp_path)
+    assert errors(made, triples(drawn(llm, tokenizer, PROMPTS, 2, 4), 2)) < 1e-4
     llm.collective_rpc("set_memory_weight", args=(0.0,))
     alone = triples(drawn(llm, tokenizer, PROMPTS, 2, 4), 2)
     assert errors(made, alone, mu=0.0) < 1e-4
