@@ -4,12 +4,11 @@ until a step has enough groups with mixed rewards.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 
-from common.errors import require
 from common.types import RolloutBatch, Verdict, concatenate
 
 
@@ -54,28 +53,6 @@ def until_mixed(draw: Callable[[int], Rollout], *, groups: int, most: int) -> li
     while len(drawn) < most and sum(int(one.mixed.sum()) for one in drawn) < groups:
         drawn.append(draw(len(drawn)))
     return drawn
-
-
-def drawn_shares(row: Mapping[str, float]) -> dict[str, float]:
-    """Return the arguments `mixed` and `parsed` of `first_step` from a row of the training curve.
-    Where dynamic sampling evicts groups (verl), the row also has the shares of all groups that were
-    drawn, and these are used."""
-    if "drawn_mixed" in row:
-        return {"mixed": row["drawn_mixed"], "parsed": row["drawn_parsed"]}
-    return {"mixed": row["active_groups"], "parsed": 1 - row["unparsed"]}
-
-
-def first_step(*, mixed: float, parsed: float, mu: float) -> str:
-    """Return a sentence about what the first step with a memory network (DLC) has drawn.
-
-    Where the memory network agrees with the policy, the logits pi - mu phi amount to a temperature
-    of 1 / (1 - mu), and answers may no longer parse. Raises UserError where no answer parses and no
-    group has mixed rewards: neither network would learn. That no group of a small batch is mixed is
-    no error by itself, since it may be chance."""
-    said = f"of the first step's draws {100 * parsed:.3g} % parsed, {100 * mixed:.3g} % of groups"
-    remedy = f"{said} are mixed, so nothing can be learned; lower it, or sampling.temperature"
-    require(mixed > 0 or parsed > 0, "method.sampler.mu", mu, remedy)
-    return f"method.sampler.mu={mu}: {said} are mixed"
 
 
 def kept(drawn: list[Rollout], *, groups: int, pad_id: int) -> Rollout:

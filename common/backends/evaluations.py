@@ -4,6 +4,7 @@
 <run>/model, samples/, counts.csv, metrics.csv   for the last step
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -98,13 +99,7 @@ class Evaluations:
             sampled.append(Sampled(name, pd.DataFrame(read_jsonl(path))))
             cut_off.warn("eval", 1 - sampled[-1].rows["stopped"].mean())
         scores = self.write(step, sampled)
-        last = self.folder / "eval" / f"step-{step:05d}-counts.csv"
-        write(self.folder / "counts.csv", last.read_bytes())
-        steps = sorted((self.folder / "eval").glob("step-?????.csv"))
-        frames = [read_csv(path) for path in steps]
-        if step > 0:
-            frames.append(self.active_groups(step))
-        write_csv(self.folder / "metrics.csv", pd.concat(frames, ignore_index=True))
+        write_last(self.x, self.folder)
         return scores
 
     def sample(self, benchmark: str, step: int, n: int) -> Sampled:
@@ -124,22 +119,12 @@ class Evaluations:
         """Write the rows and counts of every benchmark's samples to `eval/step-<step>*.csv`; return
         {"pass@1/BENCHMARK": percent}, which are columns of the training curve."""
         x = self.x
-        frames = [metric_rows(one, x.eval.k) for one in sampled]
+        more = []
         if x.kl_from_start:
-            frames.append(pd.DataFrame([self.kl_from_start(one) for one in sampled]))
+            more.append(pd.DataFrame([self.kl_from_start(one) for one in sampled]))
         if step == x.optim.steps and x.eval.rare_nll_samples > 0:
-            frames.append(self.rare_nll())
-        rows = pd.concat(frames, ignore_index=True).assign(
-            table=x.table,
-            model=x.model.name,
-            method=x.label,
-            seed=x.seed,
-            step=step,
-            run_id=x.run_id,
-        )
-        folder = self.folder / "eval"
-        write_csv(folder / f"step-{step:05d}-counts.csv", samples.concatenate(sampled))
-        write_csv(folder / f"step-{step:05d}.csv", rows[COLUMNS])
+            more.append(self.rare_nll())
+        rows = write_evaluation(x, self.folder, step, sampled, more)
         first = rows[rows.metric == "pass@1"]
         values = zip(first.benchmark, first.value, strict=True)
         return {f"{SCORE}{name}": float(value) for name, value in values}
@@ -179,12 +164,35 @@ class Evaluations:
         rare = rare_nll.rare_correct(base, self.tokenizer, prompts, self.verify, x.eval, cache)
         return rare_nll.delta_nll(self.model, self.tokenizer, rare)
 
-    def active_groups(self, step: int) -> pd.DataFrame:
-        """Return one result row: the percentage of training groups with mixed rewards (F-GRPO
-        Eq. 9), over all steps."""
-        x, curve = self.x, pd.read_json(self.folder / "metrics.jsonl", lines=True)
-        row: dict = dict(table=x.table, model=x.model.name, method=x.label, benchmark="training")
-        row |= dict(metric="active_groups", value=100 * curve.active_groups.mean(), unit="percent")
-        row |= dict(n_problems=x.sampling.prompts * len(curve), n_samples=x.sampling.group_size)
-        row |= dict(seed=x.seed, step=step, run_id=x.run_id)
-        return pd.DataFrame([row], columns=COLUMNS)
+
+def write_evaluation(
+    x: Experiment, folder: Path, step: int, sampled: list[Sampled], more: Sequence = ()
+) -> pd.DataFrame:
+    """Write the result rows of every benchmark's samples, and those of `more`, and the counts to
+    `eval/step-<step>*.csv`; return the rows."""
+    frames = [metric_rows(one, x.eval.k) for one in sampled]
+    rows = _named(x, step, pd.concat([*frames, *more], ignore_index=True))
+    write_csv(folder / "eval" / f"step-{step:05d}-counts.csv", samples.concatenate(sampled))
+    write_csv(folder / "eval" / f"step-{step:05d}.csv", rows)
+    return rows
+
+
+def write_last(x: Experiment, folder: Path) -> None:
+    """Write counts.csv of the last step and metrics.csv of all evaluations, with the percentage of
+    training groups with mixed rewards (F-GRPO Eq. 9), over all steps."""
+    step = x.optim.steps
+    last = folder / "eval" / f"step-{step:05d}-counts.csv"
+    write(folder / "counts.csv", last.read_bytes())
+    frames = [read_csv(path) for path in sorted((folder / "eval").glob("step-?????.csv"))]
+    if step > 0:
+        curve = pd.read_json(folder / "metrics.jsonl", lines=True)
+        row: dict = {"benchmark": "training", "metric": "active_groups", "unit": "percent"}
+        row |= {"value": 100 * curve.active_groups.mean(), "n_samples": x.sampling.group_size}
+        row |= {"n_problems": x.sampling.prompts * len(curve)}
+        frames.append(_named(x, step, pd.DataFrame([row])))
+    write_csv(folder / "metrics.csv", pd.concat(frames, ignore_index=True))
+
+
+def _named(x: Experiment, step: int, rows: pd.DataFrame) -> pd.DataFrame:
+    named = dict(table=x.table, model=x.model.name, method=x.label, seed=x.seed, run_id=x.run_id)
+    return rows.assign(**named, step=step).reindex(columns=COLUMNS)

@@ -171,9 +171,6 @@ class Loop:
         """Draw one rollout, make its optimiser steps and return the row of the training curve."""
         x = self.x
         batch, reward, row, drawn = self.rollout(step)
-        if step == 1 and x.method.sampler is not None:
-            seen = dynamic.drawn_shares(row)
-            print(dynamic.first_step(**seen, mu=x.method.sampler.mu), file=sys.stderr)
         shaped = reward
         if x.method.kl_in_reward:
             penalty = self.penalty(batch)

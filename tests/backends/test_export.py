@@ -1,16 +1,13 @@
 """verl's checkpoint as a Hugging Face checkpoint: its weights, written once, and no others made."""
 
-import os
-
 import pytest
 import torch
-from refuses import refuses_file
 from tiny import network
 from transformers import AutoModelForCausalLM
 
 from common.backends.verl.export import export
 from common.errors import UserError
-from common.models import pretrain, store
+from common.models import pretrain
 from common.results.files import write_json
 
 
@@ -48,22 +45,3 @@ def test_what_does_not_fit_is_refused_and_leaves_nothing(checkpoint, tmp_path):
     with pytest.raises(UserError, match=r"model\.norm\.weight"):
         export(folder, tmp_path / "model", "cpu")
     assert not (tmp_path / "model").exists()
-
-
-def test_a_file_is_written_once(checkpoint, tmp_path, monkeypatch):
-    _, model = checkpoint
-    moved, replace = [], os.replace
-
-    def seen(source, target):
-        moved.append(os.stat(source).st_ino)
-        replace(source, target)
-
-    monkeypatch.setattr(os, "replace", seen)
-    store.save(model, pretrain.tokenizer(), tmp_path / "saved")
-    files = sorted((tmp_path / "saved").iterdir())
-    assert {path.stat().st_ino for path in files} <= {*moved}
-    assert "model.safetensors" in [path.name for path in files]
-    assert list(tmp_path.glob(".*")) == []
-    (tmp_path / "file").touch()
-    with refuses_file(tmp_path / "file" / "model"):
-        store.save(model, pretrain.tokenizer(), tmp_path / "file" / "model")

@@ -1,14 +1,12 @@
 """Rollouts from weights that are `sampling.lag` optimiser updates old."""
 
 import copy
-import shutil
 
 import pytest
 import torch
 from local_loop import BONUS, made_up, make_loop
 from refuses import refuses
 
-from common.backends import run_experiment
 from common.models.policy import log_probs
 from common.verifiers import countdown
 
@@ -69,33 +67,6 @@ def test_the_ratio_is_of_the_sampler(tiny, tmp_path, monkeypatch):
         ratios.append([loop.one_step(step)["ratio"] for step in (1, 2, 3)])
     assert ratios[0] == pytest.approx([1, 1, 1], abs=1e-5)
     assert abs(ratios[1][2] - 1) > 1e-3
-
-
-def test_a_run_that_is_stopped_and_resumed_ends_with_the_same_bytes(tiny):
-    x = tiny(BONUS, "sampling.lag=3", "optim.steps=5", "eval.rare_nll_samples=0")
-
-    def stopping(after: int):
-        asked = iter(range(after))
-
-        def on_step():
-            if next(asked, None) is None:
-                raise KeyboardInterrupt
-
-        return on_step
-
-    whole = run_experiment(x, False)
-    kept = {name: (whole / name).read_bytes() for name in FILES}
-    shutil.rmtree(whole)
-    for _ in range(2):
-        with pytest.raises(KeyboardInterrupt):
-            run_experiment(x, False, stopping(2))
-    assert run_experiment(x, False) == whole
-    assert {name: (whole / name).read_bytes() for name in FILES} == kept
-
-
-def test_lag_is_in_the_name(tiny):
-    plain = tiny()
-    assert tiny("sampling.lag=0").run_id == plain.run_id != tiny("sampling.lag=1").run_id
 
 
 @pytest.mark.parametrize("other", [["backend=verl"], ["method=dlc"]])

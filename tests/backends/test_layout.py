@@ -86,8 +86,3 @@ def test_longer_passes_take_no_more_than_sampling_does():
         assert one.tokens == 65_536 or longer.training_gb > longer.sampling_gb
         as_before = chosen(short, 1, 8, gpu_gb, {PASS: 16_384})
         assert one.peak_gb == as_before.peak_gb
-
-
-def test_gpus_of_a_node_share_a_vllm_evenly():
-    assert chosen(FOURTEEN, 1, 6, 80).parallel == 2
-    assert chosen(FOURTEEN, 1, 3, 80).parallel == 1

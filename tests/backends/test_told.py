@@ -1,6 +1,5 @@
 """What a run says of itself, what it refuses before it computes, and what a kill cannot cost."""
 
-import socket
 from pathlib import Path
 
 import pandas as pd
@@ -9,7 +8,7 @@ import torch
 from refuses import refuses, refuses_file
 from tiny import MODEL
 
-from common.backends import evaluations, local, tracking
+from common.backends import evaluations, local
 from common.backends.local import train
 from common.backends.verl import sizes
 from common.config.compose import CONFIGS, compose
@@ -140,25 +139,6 @@ def test_a_hub_id_is_asked_for_once(monkeypatch, cached):
     else:
         with refuses("model.path", "a/b"):
             load_module.only_cached("a/b", "model.path")
-
-
-def test_wandb_online_without_key_or_network_is_said_at_once(monkeypatch, tmp_path):
-    monkeypatch.setenv("NETRC", str(tmp_path / "none"))
-    monkeypatch.delenv("WANDB_API_KEY", raising=False)
-    tracking.check("off")
-    with refuses("wandb", "online"):
-        tracking.check("online")
-    monkeypatch.setenv("WANDB_API_KEY", "0" * 40)
-
-    def refused(*_, timeout):
-        assert timeout <= 10
-        raise OSError
-
-    monkeypatch.setattr(socket, "create_connection", refused)
-    with pytest.raises(
-        UserError, match=r"wandb=online: .* cannot be reached; or set wandb=offline"
-    ):
-        tracking.check("online")
 
 
 def test_an_empty_results_folder_is_refused(tiny):

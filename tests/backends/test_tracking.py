@@ -1,17 +1,11 @@
 """wandb: imported only when it is on, and given the rows of metrics.jsonl, one run a training."""
 
-import json
-import os
-import struct
-import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
-import pandas as pd
-import pytest
-from tiny import ROOT, TINY
+from refuses import refuses
+from tiny import TINY
 
 from common.backends import tracking
 from common.backends.local import train
@@ -37,8 +31,6 @@ def test_wandb_gets_the_rows_of_metrics_jsonl(tiny, monkeypatch):
 
 class Wandb:
     """Stands for the module: remembers what it is asked, and drops rows as wandb's runs do."""
-
-    Table = staticmethod(lambda columns, data: [dict(zip(columns, row)) for row in data])  # noqa: B905
 
     def __init__(self):
         self.asked, self.axes, self.rows = [], [], []
@@ -72,77 +64,22 @@ def test_a_resumed_training_is_one_run_and_no_row_of_it_is_dropped(tmp_path, mon
     assert set(fake.axes) == {("step", None), ("*", "step")}
 
 
-def test_wandb_gets_pass_at_k_of_every_evaluation_and_responses_of_the_last(tiny, monkeypatch):
+def test_offline_a_resumed_training_is_whole_in_its_newest_file(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "wandb", fake := Wandb())
-    x = replace(tiny("optim.steps=2", "eval.every=1"), wandb="offline")
-    path = train(x, progress=False)
-    *_, before, last = fake.rows
-    rows = pd.read_csv(path / "metrics.csv").query("benchmark == 'rare' and step == 2")
-    for k in x.eval.k:
-        value = rows[rows["metric"] == f"pass@{k}"]["value"].item()
-        assert last[f"pass@{k}/rare"] == pytest.approx(value)
-        assert f"pass@{k}/rare" in fake.rows[0] or k > x.eval.curve_n
-    assert "samples" not in before
-    rare = [row for row in last["samples"] if row["benchmark"] == "rare"]
-    stored = read_jsonl(path / "samples" / "rare.jsonl.gz")[: tracking.SHOWN]
-    assert [row["response"] for row in rare] == [row["response"] for row in stored]
+    x = replace(load(TINY, "f_grpo"), wandb="offline", results_dir=str(tmp_path))
+    tracking.mirror(x, tmp_path, 0)
+    old = tmp_path / "wandb" / "wandb" / f"offline-run-1-{fake.asked[0]['id']}"
+    old.mkdir(parents=True)
+    rows = "".join(f'{{"step": {step}}}\n' for step in (1, 2, 3))
+    (tmp_path / "metrics.jsonl").write_text(rows + '{"step": 4')  # killed while it wrote
+    tracking.mirror(x, tmp_path, 2)({"step": 3})
+    assert [row["step"] for row in fake.rows] == [1, 2, 3]
+    assert not old.exists()
+    assert fake.asked[0]["id"] == fake.asked[1]["id"]
 
 
-ATTEMPT = """
-import json, os, sys
-from dataclasses import replace
-from pathlib import Path
-from tiny import TINY
-from common.backends.tracking import mirror
-from common.experiment import load
-root = Path(sys.argv[1])
-x = replace(load(TINY, "f_grpo"), wandb="offline", results_dir=str(root))
-for words in sys.argv[2:]:
-    name, start, last = words.split()
-    folder = root / "f_grpo" / name
-    folder.mkdir(parents=True, exist_ok=True)
-    send = mirror(x, folder, int(start))
-    with open(folder / "metrics.jsonl", "a") as curve:
-        for step in range(int(start) + 1, int(last) + 1):
-            send({"step": step, "reward": step / 10})
-            curve.write(json.dumps({"step": step, "reward": step / 10}) + "\\n")
-        curve.write('{"step": 9')  # killed while it wrote
-"""
-
-
-@pytest.mark.process
-def test_wandb_offline_holds_each_training_whole_in_one_file_without_network(tmp_path):
-    """Two attempts of one training, in processes of their own; the second process does two runs."""
-    quiet = {"WANDB_SILENT": "true", "WANDB_BASE_URL": "http://127.0.0.1:9", "HOME": str(tmp_path)}
-    quiet |= {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests" / "support")])}
-
-    # the checkpoint was at 2: steps 3 and 4 are made again
-    for words in (["one 0 4"], ["one 2 5", "two 0 1"]):
-        command = [sys.executable, "-c", ATTEMPT, str(tmp_path), *words]
-        subprocess.run(command, env=os.environ | quiet, cwd=tmp_path, check=True, timeout=300)
-    for name, steps in (("one", [1, 2, 3, 4, 5]), ("two", [1])):
-        own = (tmp_path / "f_grpo" / name / tracking.ID).read_text().strip()
-        (file,) = tmp_path.glob(f"wandb/wandb/offline-run-*/run-{own}.wandb")
-        assert [row["step"] for row in history(file)] == steps
-        assert [row["reward"] for row in history(file)] == [step / 10 for step in steps]
-    assert len(list(tmp_path.glob("wandb/wandb/offline-run-*"))) == 2
-
-
-def history(file: Path) -> list[dict]:
-    """The rows in a file of wandb: LevelDB's log format after a header, of protobuf messages."""
-    from wandb.proto import wandb_internal_pb2
-
-    data, at, whole, rows = file.read_bytes(), 7, b"", []
-    while at + 7 <= len(data):
-        if 32768 - at % 32768 < 7:  # too little for a header is left of a block
-            at += 32768 - at % 32768
-            continue
-        length, kind = struct.unpack("<HB", data[at + 4 : at + 7])
-        whole, at = whole + data[at + 7 : at + 7 + length], at + 7 + length
-        if kind in (1, 4):  # full, last
-            record = wandb_internal_pb2.Record.FromString(whole)
-            whole = b""
-            if record.HasField("history"):
-                items = record.history.item
-                rows.append({i.key or i.nested_key[0]: json.loads(i.value_json) for i in items})
-    return rows
+def test_online_without_a_key_is_said_at_once(monkeypatch, tmp_path):
+    monkeypatch.setenv("NETRC", str(tmp_path / "none"))
+    monkeypatch.delenv("WANDB_API_KEY", raising=False)
+    with refuses("wandb", "online"):
+        tracking.check("online")

@@ -7,7 +7,6 @@ import sys
 import time
 from collections import deque
 from pathlib import Path
-from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -15,7 +14,7 @@ from processes import alive
 from refuses import refuses
 
 from common import watch
-from common.backends.verl import backend, process
+from common.backends.verl import process
 from common.backends.verl import progress as marks
 from common.backends.verl.sockets import MARK
 from common.errors import UserError
@@ -58,12 +57,6 @@ def test_a_part_that_dies_is_named_after_the_grace():
     said = seen(*looks)
     assert said[:-1] == [None] * (len(said) - 1)
     assert said[-1].startswith("ray::RewardLoopWorker (pid 2) has died, 60 s ago")
-
-
-def test_a_number_that_another_process_got_is_another_part():
-    again = Part(ACTOR.pid, 99.0, "ray::IDLE")
-    looks = [(0.0, [RAYLET, ACTOR], 0), *((t, [RAYLET, again], t) for t in steps(70)[1:])]
-    assert "has died" in seen(*looks)[-1]
 
 
 def test_a_stopped_part_is_named_and_one_that_went_on_is_not():
@@ -117,19 +110,16 @@ def test_a_run_that_ends_by_itself_names_what_died_first():
 def test_progress_is_what_the_run_makes_and_the_log_only_before(tmp_path):
     work = tmp_path / "work"
     log, metrics = work / "log" / "001.txt", work / "log" / "001.jsonl"
-    drawing = marks.Drawing(work, 8)
-    states = [marks.progress(work, log, metrics, drawing.mark())]
+    states = [marks.progress(work, log, metrics)]
 
     def changed() -> bool:
-        states.append(marks.progress(work, log, metrics, drawing.mark()))
+        states.append(marks.progress(work, log, metrics))
         return states[-1] != states[-2]
 
     log.parent.mkdir(parents=True)
     log.write_text("loading")
     assert changed()
-    assert (
-        marks.progress(work, None, metrics, drawing.mark()) == states[0]
-    )  # nor after so many hours
+    assert marks.progress(work, None, metrics) == states[0]  # nor after so many hours
     marks.beat(work)
     assert changed()
     log.write_text("loading and the same warning again")
@@ -142,49 +132,10 @@ def test_progress_is_what_the_run_makes_and_the_log_only_before(tmp_path):
         assert not changed()
 
 
-def test_drawing_without_end_is_no_progress(tmp_path, monkeypatch):
-    monkeypatch.setattr(marks, "BEAT_S", -1.0)
-    drawing = marks.Drawing(tmp_path, most=8)  # responses that a step may draw
-
-    def judged(total: int) -> bool:
-        before = drawing.mark()
-        marks.beat(tmp_path, judged=total)
-        os.utime(tmp_path / marks.BEAT, ns=(total, total))
-        return drawing.mark() != before
-
-    assert judged(4)
-    assert judged(16)  # what a mark is late by is allowed for
-    assert not judged(17)
-    assert not judged(900)
-    drawing.stepped()
-    assert judged(908)
-    assert not judged(917)
-
-
 def test_a_limit_that_is_no_number_is_refused(monkeypatch):
     monkeypatch.setenv(watch.MINUTES, "soon")
     with refuses("RLVR_STALL_MINUTES", "soon"):
         watch.stall_s()
-
-
-@pytest.mark.parametrize(
-    ("words", "how"),
-    [
-        (
-            ["python", "-m", "papers.fade", "seed=2"],
-            "same command again: python -m papers.fade seed=2",
-        ),
-        (
-            ["python", "-m", "slurm.local_gpus", "{}"],
-            "submit again (make reproduce-fade SCALE=cluster",
-        ),
-    ],
-)
-def test_it_is_said_how_a_run_goes_on(monkeypatch, words, how):
-    x = SimpleNamespace(paper="fade", optim=SimpleNamespace(steps=9))
-    monkeypatch.setattr(sys, "orig_argv", words)
-    assert backend.again(x, 4).startswith("to resume from step 4 of 9: ")
-    assert how in backend.again(x, 4)
 
 
 # ---- with real processes
@@ -199,12 +150,6 @@ def started(program: str, *words: str, **environment: str) -> tuple[subprocess.P
         env=os.environ | environment,
     )
     return child, [int(word) for word in child.stdout.readline().split()]
-
-
-def test_a_part_is_the_same_after_the_clock_was_corrected(monkeypatch):
-    before = watch.parts([psutil.Process()])
-    monkeypatch.setattr(psutil._psplatform, "boot_time", lambda: 1.0)
-    assert watch.parts([psutil.Process()]) == before
 
 
 NODE = """
@@ -258,16 +203,6 @@ time.sleep(600)
 """
 
 
-FAILS = """
-while {open(f"/proc/{child.pid}/comm").read() for child in children} != {"sleep\\n"}:
-    time.sleep(0.05)
-time.sleep(1)
-children[0].kill()
-time.sleep(1)
-sys.exit(3)
-"""
-
-
 def launched(tmp_path, monkeypatch, on_step=lambda *_: None, grace=1.0):
     """process.launch with PARTS in verl's place and limits of a second, as a generator."""
     real = subprocess.Popen
@@ -309,13 +244,6 @@ def test_a_launch_ends_when_a_part_does(tmp_path, monkeypatch, which, number, sa
         list(launched(tmp_path, monkeypatch, strike))
     assert f"its log is {log}" in str(error.value)
     assert not any(alive(int(pid)) for pid in log.read_text().split())
-
-
-@pytest.mark.process
-def test_a_launch_that_fails_says_which_of_its_parts_had_died(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys.modules[__name__], "PARTS", PARTS.replace("time.sleep(600)", FAILS))
-    with pytest.raises(UserError, match=r"exit code 3; ray::WorkerDict \(pid \d+\) had died \d+ s"):
-        list(launched(tmp_path, monkeypatch, grace=60.0))
 
 
 @pytest.mark.process

@@ -279,6 +279,3 @@ def test_a_long_prompt_gets_a_shorter_response_and_a_full_context_is_refused(tmp
     # vLLM never gets more than the model reads: 4,096 for Qwen2.5-Math, whatever is asked
     assert config.settings(x, place(tmp_path), count, count + 4, LAUNCH)[MODEL_LEN] == count + 4
     assert config.settings(x, place(tmp_path), count, 4096, LAUNCH)[MODEL_LEN] == count + 9
-
-
-# ---- before anything starts

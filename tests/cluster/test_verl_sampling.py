@@ -10,7 +10,6 @@ pytest.importorskip("verl", reason="verl is not installed here: make test-cluste
 
 from verl.trainer.ppo.v1 import replay_buffer
 
-from common.backends.verl import sampling
 from common.backends.verl.sampling import BoundedBuffer
 
 SIZE, G = 4, 2  # groups a step, responses a group
@@ -46,17 +45,13 @@ class Store:
 
     def kv_batch_get(self, *, keys, partition_id, select_fields):
         assert all(key in self.tags for key in keys)  # nothing that was cleared is read
-        if select_fields == ["rm_scores"]:
-            return {"rm_scores": [torch.tensor([self.rewards[key]]) for key in keys]}
-        outcomes = ["correct" if self.rewards[key] else "unparsed" for key in keys]
-        return {"extra_fields": [{"reward_extra_info": {"outcome": one}} for one in outcomes]}
+        return {"rm_scores": [torch.tensor([self.rewards[key]]) for key in keys]}
 
 
 def sampled(monkeypatch, mixed, *, batches: int):
     """(store, chosen groups, logged) of one step."""
     store = Store(mixed)
-    for module in (replay_buffer, sampling):
-        monkeypatch.setattr(module, "tq", store)
+    monkeypatch.setattr(replay_buffer, "tq", store)
     buffer = BoundedBuffer(
         trainer_mode="sync",
         trainer_config={},
@@ -81,8 +76,7 @@ def test_a_step_is_filled_where_the_limit_is_reached(monkeypatch):
     store, groups, logged = sampled(monkeypatch, itertools.repeat(False), batches=3)
     assert next(store.number) == 3 * SIZE
     assert len(groups) == SIZE
-    assert (logged.rollout_batches, logged.filled_groups, logged.drawn_mixed) == (3, SIZE, 0)
-    assert logged.drawn_parsed == 0
+    assert (logged.rollout_batches, logged.filled_groups) == (3, SIZE)
     assert {key for key in store.tags if "_" not in key} == set()  # the rest is cleared
 
 
@@ -91,8 +85,6 @@ def test_mixed_groups_go_first(monkeypatch):
     store, groups, logged = sampled(monkeypatch, mixed, batches=3)
     assert {"g005", "g007"} < groups
     assert (logged.filled_groups, logged.rollout_batches) == (2, 3)
-    assert logged.drawn_mixed == pytest.approx(2 / 12)
-    assert logged.drawn_parsed == pytest.approx(2 / 24)
     assert {key.split("_")[0] for key in store.tags} == groups
 
 
@@ -102,8 +94,7 @@ def test_within_the_limit_it_is_verls(monkeypatch):
     assert groups < {f"g{i:03d}" for i in (0, 1, 4, 5, 6, 7)}  # verl takes any of these
     assert logged.filled_groups == 0
     assert logged.rollout_batches == 2  # two are evicted, and verl draws twice as many
-    whole = sampled(monkeypatch, itertools.repeat(True), batches=5)
-    assert (whole[2].rollout_batches, whole[2].drawn_mixed) == (1, 1)
+    assert sampled(monkeypatch, itertools.repeat(True), batches=5)[2].rollout_batches == 1
 
 
 def test_without_a_limit_verl_would_draw_for_ever(monkeypatch):

@@ -9,7 +9,6 @@ from refuses import refuses
 from scipy.stats import chisquare
 from tiny import network
 
-from common.backends.dynamic import drawn_shares, first_step
 from common.backends.local import Loop
 from common.config.schema import Sampler
 from common.models import load, pretrain, store
@@ -321,13 +320,3 @@ def test_heads_need_not_divide_the_inner_width():
 def test_bad_settings_are_refused(tiny, tmp_path, override, key, value):
     with refuses(f"method.sampler.{key}", str(value)):
         Loop(tiny(*DLC, f"method.sampler.{override}"), tmp_path, in_process)
-
-
-def test_a_first_step_ends_a_run_that_cannot_learn_and_tells_of_any_other():
-    with refuses("method.sampler.mu", 0.5):
-        first_step(mixed=0.0, parsed=0.0, mu=0.5)
-    assert "25 % parsed" in first_step(mixed=0.0, parsed=0.25, mu=0.5)
-    kept = {"active_groups": 1.0, "unparsed": 0.25}
-    assert drawn_shares(kept) == {"mixed": 1.0, "parsed": 0.75}
-    evicted = kept | {"drawn_mixed": 0.1, "drawn_parsed": 0.5}
-    assert drawn_shares(evicted) == {"mixed": 0.1, "parsed": 0.5}

@@ -105,7 +105,6 @@ def train(
                     f"{place.work / 'log'}"
                 )
     finish(x, run, place)
-    send({"step": x.optim.steps})  # sends what `finish` has written
     return run.path
 
 
@@ -124,14 +123,12 @@ def one_launch(
         lost = rows.lost_row(curve, place.work, step)
         if lost is not None:
             append(lost)
-            _tell_first_step(x, lost)
         lines = process.launch(
             run.path / "verl.yaml",
             place.work,
             threads=x.threads,
             keep_open=run.lock.fileno(),
             on_step=on_step,
-            most=x.sampling.prompts * x.sampling.group_size * x.sampling.dynamic_batches,
         )
         try:
             for line in lines:
@@ -140,20 +137,11 @@ def one_launch(
                 if row is not None:
                     append(row)
                     note(row)
-                    _tell_first_step(x, row)
                 elif scores:  # of a validation that its step lacks, because verl was killed before
                     amend(curve, line["step"], scores)
                     note({"step": line["step"]} | scores)
         except UserError as error:
             raise type(error)(f"{error}\n{again(x, checkpointed(place.work))}") from error
-
-
-def _tell_first_step(x: Experiment, row: dict) -> None:
-    """Print what DLC's first step has drawn, from its row of the training curve."""
-    if row["step"] == 1 and x.method.sampler is not None:
-        from common.backends.dynamic import drawn_shares, first_step  # imports torch
-
-        print(first_step(**drawn_shares(row), mu=x.method.sampler.mu), file=sys.stderr)
 
 
 def again(x: Experiment, step: int) -> str:

@@ -11,7 +11,6 @@ from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 from verl.utils.metric import reduce_metrics
 
 from common.backends import snapshots
-from common.backends.dynamic import drawn_shares, first_step
 from common.backends.verl import rows
 from common.backends.verl.checkpoints import drop_old
 from common.backends.verl.export import export
@@ -115,10 +114,6 @@ class ExperimentTrainer(MethodTrainer):
         fields = ["rollout_log_probs", "old_log_probs", "response_mask"]
         seen |= tail(**tq.kv_batch_get(**where, select_fields=fields).to_padded_tensor())
         metrics.update({PREFIX + key: value for key, value in seen.items()})
-        if self.memory and self.global_steps == 1:
-            row = {key.removeprefix(PREFIX): value for key, value in metrics.items()}
-            engine = self.config.actor_rollout_ref.rollout.engine_kwargs.vllm
-            first_step(**drawn_shares(row), mu=engine.hf_overrides.memory_mu)  # may end the run
         return super()._compute_advantage(batch, metrics)
 
     def _update_actor(self, batch, metrics: dict):

@@ -8,7 +8,6 @@ the next launch of that run removes the folder and any agents that are left.
 
 import ctypes
 import json
-import math
 import os
 import re
 import secrets
@@ -26,7 +25,7 @@ from pathlib import Path
 import psutil
 
 from common.backends.verl.checkpoints import drop_old
-from common.backends.verl.progress import BEAT, JUDGED, START_S, STOP, Drawing, progress
+from common.backends.verl.progress import BEAT, START_S, STOP, progress
 from common.backends.verl.reward import FAULT
 from common.backends.verl.sockets import MARK, READABLE
 from common.backends.verl.stand_in import stand_in
@@ -111,7 +110,6 @@ def launch(
     threads: int,
     keep_open: int,
     on_step: Callable[..., None] = lambda *_: None,
-    most: float = math.inf,
 ) -> Iterator[dict]:
     """Run verl on the configuration file `settings` and yield the lines of its metrics as they
     come.
@@ -124,11 +122,10 @@ def launch(
     raise. Then the trainer is asked to save after the current step (experiment_trainer.py) and to
     end, and the exception is raised here after that; only Ctrl-C ends everything at once. Raises
     UserError with the last lines of the log if the child fails, if one of its parts dies or is
-    stopped, and if it makes no progress (common/watch.py). `most` is the number of responses that a
-    step may draw: judging more of them is no progress.
+    stopped, and if it makes no progress (common/watch.py).
     """
     for left in reversed(range(STARTS)):
-        failure = yield from _attempt(settings, work, threads, keep_open, on_step, most)
+        failure = yield from _attempt(settings, work, threads, keep_open, on_step)
         if failure is None:
             return
         if not (NO_NODE in failure or _no_agent(work)) or not left:
@@ -144,12 +141,7 @@ def _no_agent(work: Path) -> bool:
 
 
 def _attempt(
-    settings: Path,
-    work: Path,
-    threads: int,
-    keep_open: int,
-    on_step: Callable,
-    most: float,
+    settings: Path, work: Path, threads: int, keep_open: int, on_step: Callable
 ) -> Generator[dict, None, str | None]:
     """Run one child and yield its metrics. Return the report of its failure, None if it did not
     fail."""
@@ -158,7 +150,6 @@ def _attempt(
     log.parent.mkdir(parents=True, exist_ok=True)
     for name in (FAULT, STOP, BEAT):
         (work / name).unlink(missing_ok=True)
-    shutil.rmtree(work / JUDGED, ignore_errors=True)
     remove_leftovers(work / LEFT)
     drop_old(work)
     with tempfile.TemporaryDirectory(prefix="rlvr-", ignore_cleanup_errors=True) as folder:
@@ -178,7 +169,7 @@ def _attempt(
         shared: set[str] = set()
         failure = None
         try:
-            yield from follow(metrics, child, scratch, shared, log, on_step, most)
+            yield from follow(metrics, child, scratch, shared, log, on_step)
         except Dead as dead:
             failure = str(dead)
         finally:
@@ -209,7 +200,6 @@ def follow(
     shared: set[str],
     log: Path,
     on_step: Callable,
-    most: float,
 ) -> Iterator[dict]:
     """Yield the JSON lines that `child` appends to `path`, each as soon as it is whole, until the
     child ends.
@@ -221,14 +211,12 @@ def follow(
     """
     work, began, asked = log.parents[1], time.monotonic(), None
     position, over, looked, watched = 0, False, 0.0, Watch(stall_s())
-    drawing = Drawing(work, most)
     while not over:
         over = child.poll() is not None
         rows, position = _whole_lines(path, position)
         for row in rows:
             seconds = row.get("data", {}).get("timing_s/step", 0.0)
             watched.longest = max(watched.longest, seconds)
-            drawing.stepped()
             yield row
         if over:
             break
@@ -241,7 +229,7 @@ def follow(
             shared.update(*map(shared_memory, processes))
             write_json(work / LEFT, {"scratch": str(scratch), "shared": sorted(shared)})
             talks = time.monotonic() < began + START_S
-            moved = progress(work, log if talks else None, path, drawing.mark())
+            moved = progress(work, log if talks else None, path)
             wrong = watched.look(parts(processes), moved, time.monotonic())
             if wrong := wrong or _lost_node():
                 raise Dead(wrong)

@@ -6,11 +6,9 @@ in the run's work folder, the response fails, and the trainer refuses the incomp
 """
 
 import json
-from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 
-from common.backends.verl.data import TRAIN
 from common.backends.verl.progress import beat
 from common.config.schema import Reward, Verification
 from common.experiment import Experiment
@@ -29,7 +27,6 @@ def describe(x: Experiment, path: Path) -> None:
     write_json(path, parts)
 
 
-_judged = Counter[str]()  # training responses, by the file that `describe` wrote
 _made: dict[str, tuple[Reward, Batcher]] = {}
 
 
@@ -57,8 +54,7 @@ async def judge(
         fault = f"{type(error).__name__}: {error}"[:4000] + "\n"
         write(Path(described).with_name(FAULT), fault)
         raise
-    _judged[described] += data_source == TRAIN
-    beat(Path(described).parent, _judged[described])
+    beat(Path(described).parent)
     score = verdict.reward
     return {
         "score": values.correct * score + values.wrong * (1 - score),

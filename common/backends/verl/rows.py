@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pandas as pd
 
+from common.backends.evaluations import write_evaluation, write_last
 from common.errors import UserError
 from common.evaluation import samples as samples_module
-from common.evaluation.samples import Sampled, concatenate, metric_rows
+from common.evaluation.samples import Sampled
 from common.experiment import Experiment
-from common.results.columns import COLUMNS, SCORE
-from common.results.files import read_csv, read_jsonl, write, write_csv, write_jsonl_gz
+from common.results.columns import SCORE
+from common.results.files import read_jsonl, write_jsonl_gz
 
 PREFIX = "rlvr/"  # marks our own metrics among verl's, see experiment_trainer.py
 COLUMN_OF = {  # verl's metrics that mean what the local backend's columns mean
@@ -120,28 +121,8 @@ def write_results(x: Experiment, folder: Path, work: Path) -> None:
     steps = sorted(int(path.stem) for path in (work / "validation").glob("*.jsonl"))
     for step in steps:
         found = sampled(x, work, step)
-        frame = pd.concat([metric_rows(one, x.eval.k) for one in found])
-        fixed = dict(table=x.table, model=x.model.name, method=x.label, seed=x.seed)
-        frame = frame.assign(**fixed, step=step, run_id=x.run_id)[COLUMNS]
-        write_csv(folder / "eval" / f"step-{step:05d}-counts.csv", concatenate(found))
-        write_csv(folder / "eval" / f"step-{step:05d}.csv", frame)
-    frames = [read_csv(path) for path in sorted((folder / "eval").glob("step-?????.csv"))]
+        write_evaluation(x, folder, step, found)
     for one in found:
         samples = folder / "samples" / f"{one.benchmark}.jsonl.gz"
         write_jsonl_gz(samples, one.rows.to_dict("records"))
-    last = folder / "eval" / f"step-{x.optim.steps:05d}-counts.csv"
-    write(folder / "counts.csv", last.read_bytes())
-    if x.optim.steps > 0:
-        frames.append(active_groups(x, folder))
-    write_csv(folder / "metrics.csv", pd.concat(frames, ignore_index=True))
-
-
-def active_groups(x: Experiment, folder: Path) -> pd.DataFrame:
-    """Return one result row: the percentage of training groups with mixed rewards (F-GRPO Eq. 9),
-    over all steps."""
-    curve = pd.read_json(folder / "metrics.jsonl", lines=True)
-    row: dict = dict(table=x.table, model=x.model.name, method=x.label, benchmark="training")
-    row |= dict(metric="active_groups", value=100 * curve.active_groups.mean(), unit="percent")
-    row |= dict(n_problems=x.sampling.prompts * len(curve), n_samples=x.sampling.group_size)
-    row |= dict(seed=x.seed, step=x.optim.steps, run_id=x.run_id)
-    return pd.DataFrame([row], columns=COLUMNS)
+    write_last(x, folder)

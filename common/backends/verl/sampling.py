@@ -10,7 +10,6 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 
-import transfer_queue as tq
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
 from common.backends.verl.rows import PREFIX
@@ -33,14 +32,12 @@ class BoundedBuffer(ReplayBuffer):
             self._submit(count)
 
     def sample(self, global_steps: int, partition_id: str, batch_size: int):
-        """Return the same as verl's buffer, with more metrics: how many batches were drawn, which
-        share of their groups is mixed and of their responses parsed, and how many groups without a
-        gradient fill the step."""
+        """Return the same as verl's buffer, with more metrics: how many batches were drawn, and how
+        many groups without a gradient fill the step."""
         if partition_id == "val" or self.filter_groups_metric is None:
             return super().sample(global_steps, partition_id, batch_size)
         self._size, self._left = batch_size, batch_size * (self.sampler_kwargs["batches"] - 1)
         self._flat = set[str]()  # groups of equal rewards that may fill the step
-        self._seen, self._count, self._outcomes = set[str](), 0, Counter[str]()
         drawn = self._left + batch_size
         batch, metrics = super().sample(global_steps, partition_id, batch_size)
         drawn -= self._left
@@ -52,34 +49,16 @@ class BoundedBuffer(ReplayBuffer):
                 f"step {global_steps}: {filled} of {batch_size} groups are without a gradient; "
                 f"sampling.dynamic_batches={self.sampler_kwargs['batches']} allows no more draws"
             )
-        judged = max(1, self._outcomes.total())
-        seen = {
-            "rollout_batches": drawn / batch_size,
-            "filled_groups": filled,
-            "drawn_mixed": 1 - self._count / max(1, len(self._seen)),
-            "drawn_parsed": 1 - self._outcomes["unparsed"] / judged,
-        }
+        seen = {"rollout_batches": drawn / batch_size, "filled_groups": filled}
         return batch, metrics | {PREFIX + name: value for name, value in seen.items()}
 
     def _terminal_eviction_reasons(self, global_steps: int, partition_id: str):
         stale, flat, failed, _ = super()._terminal_eviction_reasons(global_steps, partition_id)
         if partition_id == "val" or self.filter_groups_metric is None:
             return stale, flat, failed, _
-        self._look_at(partition_id, self.finished_keys[partition_id] - self._seen)
         flat -= self._flat  # groups in self._flat are counted already
-        self._count += len(flat)
         rewards = self._dapo_classification_cache[partition_id]
         return stale, flat, failed, Counter(rewards[uid] for uid in flat)
-
-    def _look_at(self, partition_id: str, uids: set[str]) -> None:
-        """Count the outcomes of the groups `uids`, just finished, before any of them is evicted."""
-        self._seen |= uids
-        keys = [key for key in self.partitions[partition_id] if key.split("_")[0] in uids]
-        if not keys:
-            return
-        data = tq.kv_batch_get(keys=keys, partition_id=partition_id, select_fields=["extra_fields"])
-        for value in data["extra_fields"]:
-            self._outcomes[getattr(value, "data", value)["reward_extra_info"]["outcome"]] += 1
 
     def _evict_terminal_groups(self, global_steps: int, partition_id: str, eviction_reasons):
         if partition_id == "val" or self.filter_groups_metric is None:

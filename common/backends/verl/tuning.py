@@ -3,7 +3,7 @@ only memory and speed, so they are no part of a run's id. The experiment decides
 
 from typing import Any
 
-from common.errors import UserError, require, unknown
+from common.errors import require
 from common.experiment import Experiment
 
 ACTOR, REF, ROLLOUT = (f"actor_rollout_ref.{part}" for part in ("actor", "ref", "rollout"))
@@ -48,44 +48,10 @@ TUNABLE = {
     "reward.num_workers": "count",
     STORE: "count",
 }
-OURS = {  # what the experiment decides: the start of verl's key, and what to set instead
-    "algorithm.": "method=NAME",
-    "data.": "sampling.prompts, sampling.max_tokens, eval.max_tokens, seed or data",
-    "reward.custom": "data.verifier",
-    "trainer.": "optim.steps, checkpoint_every, eval.every, device, wandb or the profile's nodes",
-    "actor_rollout_ref.model.path.": "model.path",
-    "actor_rollout_ref.model.lora": (
-        "nothing: LoRA trains a small part of the weights, and the papers trained all of them; "
-        "docs/cluster-week.md, Memory, has what saves memory without changing the result"
-    ),
-    f"{ACTOR}.policy_loss.": "method=NAME, method.loss or method.token_weights",
-    f"{ACTOR}.optim.": "optim.betas, optim.weight_decay or optim.grad_clip",
-    f"{ACTOR}.optim.lr.": "optim.lr",
-    f"{ACTOR}.optim.lr_": "optim.warmup_steps",
-    f"{ACTOR}.ppo_mini_batch_size.": "optim.mini_batches",
-    f"{ACTOR}.ppo_micro_batch_size": "optim.micro_batch",
-    f"{ACTOR}.ppo_epochs.": "nothing: as in the papers, a rollout is passed over once",
-    f"{ACTOR}.loss_": "method.aggregation",
-    f"{ACTOR}.entropy_coeff.": "method.entropy_coef",
-    f"{ACTOR}.use_kl_loss.": "method.kl_coef",
-    f"{ACTOR}.kl_loss_coef.": "method.kl_coef",
-    f"{ACTOR}.kl_loss_type.": "method.kl_estimator",
-    f"{ACTOR}.clip_ratio": "method.loss",
-    f"{ACTOR}.data_loader_seed.": "seed",
-    f"{REF}.log_prob_micro_batch_size": "optim.micro_batch",
-    f"{ROLLOUT}.log_prob_micro_batch_size": "optim.micro_batch",
-    f"{ROLLOUT}.n.": "sampling.group_size",
-    f"{ROLLOUT}.temperature.": "sampling.temperature",
-    f"{ROLLOUT}.top_": "nothing: as in the papers, responses come from the whole distribution",
-    f"{ROLLOUT}.seed.": "seed",
-    f"{ROLLOUT}.max_model_len.": "sampling.max_tokens or eval.max_tokens",
-    f"{ROLLOUT}.val_kwargs.": "eval.n or eval.temperature",
-}
 
 
 def sequence_parallel(keys: dict[str, Any]) -> int:
-    """Return the number of GPUs that share each sequence in training, 1 if the keys do not set
-    it."""
+    """Return the number of GPUs that share each sequence in training."""
     return keys.get(SEQUENCE, 1)
 
 
@@ -97,26 +63,20 @@ def chosen(x: Experiment) -> dict[str, object]:
 def tuned(given: dict) -> dict[str, object]:
     """Return the keys of a `verl:` block, nested or dotted, as {dotted key of verl: value}.
 
-    Raises UserError for a key that the experiment decides, with the experiment's own key in the
-    message, for any other key that is not in `TUNABLE`, and for a value of the wrong kind.
+    Raises UserError for a key that is not in `TUNABLE` and for a value of the wrong kind.
     """
     found = _flat(given)
     for key, value in found.items():
-        if key not in TUNABLE:
-            raise _refused(key, value)
+        require(
+            key in TUNABLE,
+            f"verl.{key}",
+            value,
+            "is not known to change memory and speed alone; set the experiment's own key (optim, "
+            f"sampling, eval, method, data), or one of {', '.join(TUNABLE)}",
+        )
         wanted, fits = KINDS[TUNABLE[key]]
         require(fits(value), f"verl.{key}", value, f"must be {wanted}")
     return found
-
-
-def _refused(key: str, value: object) -> UserError:
-    starts = [start for start in OURS if f"{key}.".startswith(start)]
-    if not starts:
-        return unknown(key, value, TUNABLE, "verl.")
-    return UserError(
-        f"verl.{key}={value}: is no matter of memory or speed alone; set "
-        f"{OURS[max(starts, key=len)]}"
-    )
 
 
 def _flat(given: dict, prefix: str = "") -> dict[str, object]:

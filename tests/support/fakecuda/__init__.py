@@ -103,50 +103,41 @@ def _surface() -> dict:
         L2_cache_size=50 << 20,
     )
     generator = torch.Generator("cuda")  # one of its own, to reach the default through
-    nothing = lambda *_, **__: None  # noqa: E731
+    ops = torch.ops.fakecuda
+
+    def nothing(*_, **__) -> None: ...
+
+    idle = "init _lazy_init set_device empty_cache ipc_collect set_stream set_sync_debug_mode"
     return {
-        "is_available": lambda: True,
-        "is_initialized": lambda: True,
+        **dict.fromkeys(idle.split(), nothing),
+        **dict.fromkeys(("is_available", "is_initialized", "_is_compiled"), lambda: True),
+        **dict.fromkeys(("memory_allocated", "memory_reserved"), lambda *_: figure("held")),
+        **dict.fromkeys(("max_memory_allocated", "max_memory_reserved"), lambda *_: figure("peak")),
+        **dict.fromkeys(("manual_seed", "manual_seed_all"), lambda seed: ops.seed(seed)),
+        **dict.fromkeys(("current_stream", "default_stream"), lambda *_: stream),
+        **dict.fromkeys(("device", "_DeviceGuard"), Device),
         "_initialized": True,
-        "_is_compiled": lambda: True,
         "_is_in_bad_fork": lambda: False,
-        "init": nothing,
-        "_lazy_init": nothing,
         "device_count": lambda: 1,
         "current_device": lambda: 0,
-        "set_device": nothing,
-        "device": Device,
-        "_DeviceGuard": Device,
-        "synchronize": lambda *_: torch.ops.fakecuda.wait_for("synchronize"),
+        "synchronize": lambda *_: ops.wait_for("synchronize"),
         "get_device_name": lambda *_: NAME,
         "get_device_properties": lambda *_: about,
         "get_device_capability": lambda *_: (9, 0),
         "is_bf16_supported": lambda *_, **__: True,
-        "empty_cache": nothing,
-        "ipc_collect": nothing,
         "mem_get_info": lambda *_: (figure("limit") - figure("held"), figure("limit")),
-        "memory_allocated": lambda *_: figure("held"),
-        "memory_reserved": lambda *_: figure("held"),
-        "max_memory_allocated": lambda *_: figure("peak"),
-        "max_memory_reserved": lambda *_: figure("peak"),
-        "reset_peak_memory_stats": lambda *_: torch.ops.fakecuda.reset_peak(),
-        "manual_seed": lambda seed: torch.ops.fakecuda.seed(seed),
-        "manual_seed_all": lambda seed: torch.ops.fakecuda.seed(seed),
+        "reset_peak_memory_stats": lambda *_: ops.reset_peak(),
         "default_generators": (generator,),
-        "get_rng_state": lambda *_: torch.ops.fakecuda.rng_state(),
-        "set_rng_state": lambda state, *_: torch.ops.fakecuda.set_rng_state(state),
-        "get_rng_state_all": lambda: [torch.ops.fakecuda.rng_state()],
-        "set_rng_state_all": lambda states: torch.ops.fakecuda.set_rng_state(states[0]),
+        "get_rng_state": lambda *_: ops.rng_state(),
+        "set_rng_state": lambda state, *_: ops.set_rng_state(state),
+        "get_rng_state_all": lambda: [ops.rng_state()],
+        "set_rng_state_all": lambda states: ops.set_rng_state(states[0]),
         "Stream": Stream,
         "Event": Event,
-        "current_stream": lambda *_: stream,
-        "default_stream": lambda *_: stream,
         "stream": lambda _: contextlib.nullcontext(),
-        "set_stream": nothing,
         "CUDAGraph": CUDAGraph,
         "graph": graph,
         "is_current_stream_capturing": lambda: False,
-        "set_sync_debug_mode": nothing,
     }
 
 
