@@ -1,14 +1,19 @@
-"""Canaries, in this process; what fails them is in tests/backends/test_local.py."""
+"""Canaries, in this process (what fails them is in tests/backends/test_local.py); rewards."""
 
 import json
+from functools import partial
 
 import pytest
+import torch
 from code_cases import WHY_NOT
 
 from common.config.resolve import resolve
+from common.errors import UserError
 from common.tasks import maze
+from common.types import Verdict
 from common.verifiers import maze as rules
 from common.verifiers.guard import guarded
+from common.verifiers.rewards import rewards
 
 MATH, CODE = "common.verifiers.math.verify", "common.verifiers.code.verify"
 TESTS = {"fn_name": None, "test_type": "stdin", "time_limit": 6}
@@ -32,6 +37,21 @@ def test_an_example_has_the_closed_thought_without_which_nothing_is_right(verifi
     assert [verdict.outcome for verdict in checked([("", text)])] == ["unparsed"]
 
 
+def test_the_guard_lets_a_single_fault_pass_and_not_two():
+    pairs = [("a", "1 2 3 4 = 10"), ("b", "1 2 3 4 = 10")]
+
+    def judge(asked, faults):
+        if asked == pairs:
+            return [Verdict("error", 0.0)] * faults + [Verdict("wrong", 0.0)] * (2 - faults)
+        return [Verdict("correct" if text else "wrong", 0.0) for text, _ in asked]
+
+    node = {"_target_": "common.verifiers.countdown.verify"}
+    one, two = (guarded(partial(judge, faults=n), node, max_faults=0.1) for n in (1, 2))
+    assert [verdict.outcome for verdict in one(pairs)] == ["error", "wrong"]
+    with pytest.raises(UserError, match="2 of 2 verdicts are timeouts or errors"):
+        two(pairs)
+
+
 def test_a_path_that_is_right_in_some_mazes_is_no_fault():
     """Where every path counts, one maze in four accepts another's: here a batch whose first path
     is right in the next five too."""
@@ -50,3 +70,8 @@ def test_a_path_that_is_right_in_some_mazes_is_no_fault():
     judged = guarded(ask, {"_target_": "common.verifiers.maze.verify"}, max_faults=0.1)
     verdicts = judged([(path, one) for one in (*own, *right, *wrong)])
     assert [verdict.outcome for verdict in verdicts] == ["correct"] * 6 + ["wrong"] * 10
+
+
+def test_rewards_are_exactly_the_two_values():
+    verdicts = [Verdict("correct", 1.0), Verdict("wrong", 0.0), Verdict("unparsed", 0.0)] * 2
+    assert torch.equal(rewards(verdicts, 3, 0.1, -0.6), torch.tensor([[0.1, -0.6, -0.6]] * 2))

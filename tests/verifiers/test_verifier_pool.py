@@ -1,4 +1,4 @@
-"""The pool of verifier workers, the guard around it, and the filter: deadlines, deaths, order, and
+"""The pool of verifier workers and the filter: deadlines, deaths, order, and
 that nothing is left running."""
 
 import json
@@ -18,7 +18,6 @@ from tiny import ROOT
 from common.errors import UserError
 from common.types import Verdict
 from common.verifiers import command
-from common.verifiers.guard import guarded
 from common.verifiers.pool import Pool
 from common.verifiers.worker import judge
 
@@ -221,27 +220,6 @@ def test_nothing_outlives_the_caller_however_it_ends(tmp_path, end):
     script.send_signal(end)
     script.wait(20)
     assert wait_until(lambda: not any(map(alive, workers)))
-
-
-# ---- the guard (what it refuses is tested on whole runs in tests/backends)
-
-
-def test_the_guard_lets_a_single_fault_pass_and_not_two():
-    pairs = [("a", "1 2 3 4 = 10"), ("b", "1 2 3 4 = 10")]
-    fault, right, wrong = Verdict("error", 0.0), Verdict("correct", 1.0), Verdict("wrong", 0.0)
-
-    def verify(faults):
-        def verdicts(asked):
-            if asked == pairs:
-                return [fault] * faults + [wrong] * (2 - faults)
-            return [right if text else wrong for text, _ in asked]
-
-        node = {"_target_": "common.verifiers.countdown.verify"}
-        return guarded(verdicts, node, max_faults=0.1)
-
-    assert [v.outcome for v in verify(1)(pairs)] == ["error", "wrong"]
-    with pytest.raises(UserError, match="2 of 2 verdicts are timeouts or errors"):
-        verify(2)(pairs)
 
 
 # ---- rlvr verify
