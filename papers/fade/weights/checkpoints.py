@@ -101,24 +101,18 @@ def change(old: Tensors, new: Tensors, name: str, rows: int) -> Iterator[np.ndar
 
 
 def named(paths: list[str]) -> list[Checkpoint]:
-    """Return the checkpoints of the given folders, named after their folders.
+    """Return the checkpoints of the given folders, named after their folders, with label "given".
 
-    The step is the number at the end of a name (step-00300, global_step_300). A checkpoint that a
-    run kept, RUN/checkpoints/step-00300, has the name of its run too. Labels mark which ones belong
-    together: the run's name if they are of several runs, else "given" for all, so that the last one
-    of each label is its end. Raises UserError for a folder that is given twice.
+    The step is the number at the end of a name (step-00300, global_step_300). Raises UserError for
+    a name that is given twice.
     """
-    folders = [locate(path) for path in paths]
-    held = [one.parent if one.name == "model" else one for one in folders]
-    runs = [one.parent.parent if one.parent.name == "checkpoints" else one for one in held]
-    several = len({run for run, one in zip(runs, held, strict=True) if run != one}) > 1
     found: dict[str, Checkpoint] = {}
-    for folder, one, run in zip(folders, held, runs, strict=True):
-        name = one.name if run == one else f"{run.name} {one.name}"
-        require(name not in found, "after", str(folder), f"{name} is given twice")
+    for path in paths:
+        folder = locate(path)
+        name = (folder.parent if folder.name == "model" else folder).name
+        require(name not in found, "after", path, f"{name} is given twice")
         step = re.search(r"step[-_]?(\d+)$", name)
-        label = run.name if several else "given"
-        found[name] = Checkpoint(folder, name, label, step=int(step[1]) if step else None)
+        found[name] = Checkpoint(folder, name, "given", step=int(step[1]) if step else None)
     return list(found.values())
 
 

@@ -189,8 +189,8 @@ def described(svd: weights.Svd, delta: float) -> dict:
 
 
 def thirds(after: list[Checkpoint], vectors: Vectors) -> pd.DataFrame:
-    """Return |cos| of u and of v with those of the last checkpoint of the same label and seed, as
-    Table 12 prints them.
+    """Return |cos| of u and of v with those of the last checkpoint of the same label and seed (of
+    all given ones), as Table 12 prints them.
 
     There is one row for each checkpoint and part: the output head, or the mean over the matrices in
     the early, mid or late third of the layers. Layer l of L is in third floor(3 l / L).

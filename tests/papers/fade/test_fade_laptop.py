@@ -1,11 +1,13 @@
 """FADE's training curves, comparison and figures of the laptop runs, on made-up results."""
 
-import numpy as np
+import shutil
+
 import pandas as pd
 import pytest
 from made_up_runs import made_up_counts, made_up_run
 
 from common.comparison import compare
+from common.comparison.gather import LAPTOP, gather
 from common.comparison.spec import spec_of
 from papers.fade import laptop
 from papers.fade.compare import weight_rows
@@ -41,57 +43,31 @@ def test_steps_to_by_hand():
     assert not (rows["metric"] == "alpha_last").any()  # no controller, no row
 
 
-# ---- laptop runs, made up
-
-
-def finished_run(root, method, seed, right, entropy=0.5, rate=0.3):
-    """A run of 40 steps, or the base model; `right`: its shares of natural and rare prompts."""
-    rng = np.random.default_rng([seed, *map(ord, method)])
-    step = 0 if method == "base" else 40
-    by_step = {
-        at: made_up_counts(
-            dict(zip(("natural", "rare"), right, strict=True)),
-            lambda share, n=n: rng.binomial(n, rng.beta(60 * share, 60 * (1 - share), 24)),
-            problems=24,
-            n=n,
-        )
-        for at, n in {step // 2: 64, step: 200}.items()
+def test_the_curves_of_run_folders_are_kept(tmp_path):
+    """Every fifth step; a stored table stays where the folders are gone."""
+    log = pd.DataFrame({"step": range(1, 41), "entropy": 0.5, "lr": 1e-4})
+    log["solve_rate"] = log["step"] / 40
+    fade = log.assign(alpha=3 - log["solve_rate"], delta=1.0, p_hat=0.5, H_hat=1.0, H_0=1.0)
+    counts = made_up_counts({"natural": 0.3, "rare": 0.1}, lambda share: 20, problems=4, n=200)
+    for method, rows in (("GRPO", log), ("FADE", fade)):
+        about = {"table": "laptop_strong", "model": "tiny", "method": method, "seed": 1}
+        rows = rows.to_dict("records")
+        made_up_run(tmp_path, "fade", f"{method}-s1", about, {40: counts}, [1, 10], log=rows)
+    runs = gather(tmp_path, "fade").scopes[LAPTOP]
+    laptop.measure(tmp_path, runs)
+    curves = laptop.read(tmp_path, "laptop_strong")
+    assert curves.groupby("method")["step"].apply(list).to_dict() == {
+        method: list(range(5, 41, 5)) for method in ("FADE", "GRPO")
     }
-    log = pd.DataFrame({"step": range(1, step + 1)})
-    log = log.assign(entropy=entropy, solve_rate=rate * log["step"] / 40, lr=1e-4)
-    if method == "FADE":
-        alpha = 3 - log["step"] / 40 * (1 + seed / 10)
-        log = log.assign(alpha=alpha, delta=1.0, p_hat=0.5, H_hat=1.0, H_0=1.0)
-    name = "".join(c if c.isalnum() else "_" for c in method) + f"-s{seed}"
-    about = {"table": "laptop_strong", "model": "tiny", "method": method, "seed": seed}
-    ks = [1, 2, 4, 8, 10, 16, 32, 50, 64, 100]
-    made_up_run(root, "fade", name, about, by_step, ks, log=log.to_dict("records"))
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    root = tmp_path_factory.mktemp("finished")
-    for seed in (1, 2, 3):
-        finished_run(root, "base", seed, (0.2, 0.1))
-        finished_run(root, "GRPO", seed, (0.3, 0.01), rate=0.2 + seed / 50)
-        finished_run(root, "FADE", seed, (0.9, 0.4), rate=0.8 + seed / 50)
-        finished_run(root, "mean GRPO", seed, (0.3, 0.02), 0.6)
-        finished_run(root, "AsymGRPO (delta=2)", seed, (0.3, 0.02), 0.3 + seed / 100)
-        finished_run(root, "AsymGRPO (delta=0.5)", seed, (0.3, 0.02), 0.4 + seed / 100)
-    compare.compare(SPEC, root)
-    return root
-
-
-@pytest.mark.sweep
-def test_laptop_runs_are_judged(finished, capsys):
-    verdicts = pd.read_csv(finished / "fade" / "claims.csv").set_index("id")["laptop"]
-    assert verdicts["pass1_grpo"] == verdicts["div_grpo"] == verdicts["rl_diversity"] == "holds"
-    assert verdicts["early_grpo"] == "holds"  # FADE's made-up solve rate rises three times as fast
-    assert verdicts["entropy_reinforce"] == "holds"
-    assert verdicts["entropy_suppress"] == "fails"
-    assert verdicts["alpha_falls"] == "holds"
-    assert verdicts["log_schedule"] == verdicts["rank1"] == "not run"
-    assert verdicts["shift"] == "not claimed here"
+    rows = laptop.result_rows(curves, "t", [("FADE", "GRPO")]).set_index(["method", "metric"])
+    values = rows["value"]
+    assert values["FADE", "alpha_last"] == pytest.approx(3 - (25 + 30 + 35 + 40) / 160)
+    assert ("GRPO", "alpha_last") not in values
+    assert values["FADE", "steps_to_solve_rate"] == values["GRPO", "steps_to_solve_rate"] == 40
+    for folder in (tmp_path / "fade").glob("*-s1"):
+        shutil.rmtree(folder)
+    laptop.measure(tmp_path, runs)
+    pd.testing.assert_frame_equal(laptop.read(tmp_path, "laptop_strong"), curves)
 
 
 # ---- printed numbers
