@@ -140,14 +140,14 @@ def measured(config: States, one: Checkpoint, stored: dict) -> list[dict]:
     return rows
 
 
-def proposition(seed: int, Ns=TOKENS, Ks=MODES, deltas=DELTAS) -> pd.DataFrame:
+def proposition(seed: int) -> pd.DataFrame:
     """Return the table of Prop. 15.1 and Corollary 15.2 on synthetic modes.
 
     It holds r_1 of N tokens, its limit, ||R_F|| in expectation, and the mean cosine of two wrong
     modes, which Corollary 15.2 assumes to be 0.
     """
     rows = []
-    for apart, K, delta in product((False, True), Ks, deltas):
+    for apart, K, delta in product((False, True), MODES, DELTAS):
         made = dict(K=K, delta=delta, p=SHARE, d=WIDTH, apart=apart)
         A, v, h, mode = formulas.expectation(**made)
         u = formulas.leading_direction(formulas.head_gradient(A, v, h))
@@ -158,7 +158,7 @@ def proposition(seed: int, Ns=TOKENS, Ks=MODES, deltas=DELTAS) -> pd.DataFrame:
             "modes": "orthogonal" if apart else "not orthogonal",
             "cosine": formulas.wrong_modes_cosine(h, mode, u),
         }
-        for N in Ns:
+        for N in TOKENS:
             drawn = formulas.modes(N=N, noise=NOISE, seed=seed, **made)
             r1 = formulas.rank1(formulas.head_gradient(*drawn[:3]))
             rows.append({"K": K, "delta": delta, "N": N, "r1": r1} | fixed)

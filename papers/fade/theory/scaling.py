@@ -22,14 +22,11 @@ def theorem_12_1(ks: np.ndarray | None = None) -> pd.DataFrame:
     ks = np.logspace(0, 6, 25) if ks is None else np.asarray(ks, dtype=float)
     frames = []
     for b, s in BETAS:
-
-        def miss(k, b=b, s=s):
-            return betaln(b, s + k) - betaln(b, s)
-
+        miss, twice = (betaln(b, s + k) - betaln(b, s) for k in (ks, 2 * ks))
         frame = pd.DataFrame({"density": f"Beta({b:g}, {s:g})", "b": b, "k": ks})
-        frame["miss"] = np.exp(miss(ks))
+        frame["miss"] = np.exp(miss)
         frame["asymptote"] = np.exp(gammaln(b) - betaln(b, s)) * ks**-b
-        frame["slope"] = (miss(ks) - miss(2 * ks)) / np.log(2)
+        frame["slope"] = (miss - twice) / np.log(2)
         frames.append(frame.assign(ratio=frame["miss"] / frame["asymptote"]))
     for c in (0.01, 0.1):
         frame = pd.DataFrame({"density": f"exp(-{c:g} / p)", "k": ks})

@@ -66,8 +66,6 @@ class Geometry:
             self.after,
             "give before=FOLDER and after=[FOLDER,...], or neither for the runs below results_dir",
         )
-        require(0 < self.delta < 1, "delta", self.delta, "must be in (0, 1)")
-        require(self.block_mb > 0, "block_mb", self.block_mb, "must be above 0")
 
 
 def run(config: Geometry, progress: bool = False) -> list[Path]:

@@ -3,12 +3,15 @@
 import numpy as np
 import pandas as pd
 import pytest
+from safetensors.torch import load_file
 from tiny import TINY
 
 from common.config.compose import compose
 from common.config.strict import strict
 from papers.fade.hidden_states import formulas, tables
 from papers.fade.hidden_states.tables import States
+from papers.fade.weights import tables as weights
+from papers.fade.weights.tables import Geometry
 
 
 def random(*shape: int, seed: int = 0) -> np.ndarray:
@@ -48,8 +51,8 @@ def test_the_decomposition_is_exact():
 
 
 def compared(v, h, correct, u) -> dict:
-    weights = formulas.weightings(np.ones(len(v)), correct, seed=0)
-    return formulas.compare(formulas.outer_sums([v], h, weights), h, correct, u)
+    weighted = formulas.weightings(np.ones(len(v)), correct, seed=0)
+    return formulas.compare(formulas.outer_sums([v], h, weighted), h, correct, u)
 
 
 def test_blocks_of_tokens_are_all_of_them():
@@ -57,13 +60,13 @@ def test_blocks_of_tokens_are_all_of_them():
     what is perpendicular."""
     A, v, h = random(50), random(50, 5, seed=1), random(50, 6, seed=2)
     correct = np.arange(50) % 7 < 2
-    weights = formulas.weightings(A, correct, seed=4)
-    drawn = np.flatnonzero(weights["few"])
+    weighted = formulas.weightings(A, correct, seed=4)
+    drawn = np.flatnonzero(weighted["few"])
     assert len(drawn) == correct.sum()
     assert not correct[drawn].any()
     for size in (1, 8, 50):
         blocks = (v[start : start + size] for start in range(0, 50, size))
-        sums = formulas.outer_sums(blocks, h, weights)
+        sums = formulas.outer_sums(blocks, h, weighted)
         np.testing.assert_allclose(sums["gradient"], formulas.head_gradient(A, v, h))
         u = formulas.leading_direction(sums["gradient"])
         h_perp = formulas.perpendicular(h, u)
@@ -118,11 +121,12 @@ def test_r1_converges_to_its_limit(delta, apart):
 # ---- on laptop checkpoints
 
 
-def test_hidden_states_of_a_laptop_run_and_of_its_checkpoints(tiny, results, tmp_path, monkeypatch):
+def test_a_laptop_run_and_its_checkpoints(tiny, results, tmp_path, monkeypatch):
     """As found below results_dir, and given by their folders and read in small parts."""
     from common.backends.local import train
 
-    monkeypatch.setattr(tables.proposition, "__defaults__", ((50,), (2,), (1.0,)))
+    for name, few in (("TOKENS", (50,)), ("MODES", (2,)), ("DELTAS", (1.0,))):
+        monkeypatch.setattr(tables, name, few)
     x = tiny("paper=fade", "method=grpo", "optim.steps=2", "table=other")
     run = train(x, progress=False)
     folder = tables.run(states("prompts=30", f"results_dir={results}"))
@@ -136,6 +140,15 @@ def test_hidden_states_of_a_laptop_run_and_of_its_checkpoints(tiny, results, tmp
     assert rows.clt_ratio.to_numpy() == pytest.approx((rows.n_S / rows.n_F) ** 0.5)
     assert len(pd.read_csv(folder / "proposition.csv")) == 2
     base = next(results.glob("models/*/DONE")).parent
+    geometry = strict(Geometry, compose("fade", [f"results_dir={results}"], "weights"))
+    (study,) = weights.run(geometry)
+    changes = pd.read_csv(study / "tensors.csv")
+    assert set(changes.label) == {x.label}
+    head = changes[changes.part == "output head"].iloc[0]
+    old, new = (load_file(place / "model.safetensors") for place in (base, run / "model"))
+    delta = (new["model.embed_tokens.weight"] - old["model.embed_tokens.weight"]).double()
+    assert head.l2 == pytest.approx(float(delta.norm()))
+    assert head.l2 > 0
     of = ",".join(f"'{one}'" for one in TINY)
     given = [f"checkpoints=[{base},{run}]", f"of=[{of}]", f"results_dir={tmp_path / 'given'}"]
     again = tables.run(states("prompts=30", *given, "responses=7", "block_mb=0.01"))

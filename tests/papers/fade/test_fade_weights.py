@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 from refuses import refuses
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 
 from common.config.compose import compose
 from common.config.strict import strict
@@ -32,11 +32,10 @@ def random(m: int, n: int, seed: int = 0) -> np.ndarray:
 
 
 @pytest.mark.parametrize("shape", [(40, 7), (7, 40), (12, 12), (1, 9), (9, 1)])
-@pytest.mark.parametrize("rows", [5, 1000])
-def test_full_is_numpys_svd(shape, rows):
+def test_full_is_numpys_svd(shape):
     matrix = random(*shape)
     u, s, vt = np.linalg.svd(matrix, full_matrices=False)
-    spectrum = metrics.full(split(matrix, rows))
+    spectrum = metrics.full(split(matrix, 5))
     np.testing.assert_allclose(spectrum.s, s, rtol=1e-9)
     assert spectrum.energy == pytest.approx(np.linalg.norm(matrix) ** 2)
     assert spectrum.rank1 == pytest.approx(s[0] ** 2 / (s**2).sum())
@@ -239,24 +238,3 @@ def test_bad_checkpoints_are_named(kind, named, tmp_path):
     with pytest.raises(UserError, match=named):
         measured(tmp_path, before, folder, block_mb=2 * 14 * 4 / 2**20)
     assert not (tmp_path / "results").exists()
-
-
-# ---- a laptop run
-
-
-def test_the_laptop_study_finds_base_and_end(tiny, results):
-    from common.backends.local import train
-
-    x = tiny("paper=fade", "method=grpo", "optim.steps=2", "table=other")
-    folder = train(x, progress=False)
-    config = strict(Geometry, compose("fade", [f"results_dir={results}"], "weights"))
-    (study,) = tables.run(config, progress=False)
-    table = pd.read_csv(study / "tensors.csv")
-    assert set(table.step) == {2}
-    assert set(table.label) == {x.label}
-    base = next(path.parent for path in results.glob("models/*/DONE"))
-    old, new = (load_file(place / checkpoints.SINGLE) for place in (base, folder / "model"))
-    head = table[table.part == "output head"].iloc[0]
-    delta = (new["model.embed_tokens.weight"] - old["model.embed_tokens.weight"]).double()
-    assert head.l2 == pytest.approx(float(delta.norm()))
-    assert head.l2 > 0
