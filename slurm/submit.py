@@ -122,23 +122,18 @@ def visible_gpus(profile: Profile) -> list[str]:
     """Return the GPUs of this machine that an executor=local profile uses: the first of
     CUDA_VISIBLE_DEVICES if that is set. Raises UserError if the profile wants more than there
     are."""
-    if not profile.gpus_per_node:
+    wanted, said = profile.gpus_per_node, os.environ.get("CUDA_VISIBLE_DEVICES")
+    if not wanted:
         return []
-    said = os.environ.get("CUDA_VISIBLE_DEVICES")
     if said is None:
         import torch
 
-        names = [str(i) for i in range(torch.cuda.device_count())]
-    else:
-        names = [name for name in said.split(",") if name]
-    require(
-        len(names) >= profile.gpus_per_node,
-        "gpus_per_node",
-        profile.gpus_per_node,
-        f"profile {profile.name}, and this machine shows {len(names)} GPU(s); take a smaller one "
-        "(local: a CPU), or set CUDA_VISIBLE_DEVICES",
-    )
-    return names[: profile.gpus_per_node]
+        said = ",".join(map(str, range(torch.cuda.device_count())))
+    names = [name for name in said.split(",") if name]
+    remedy = f"profile {profile.name}, and this machine shows {len(names)} GPU(s); take a smaller "
+    remedy += "one (local: a CPU), or set CUDA_VISIBLE_DEVICES"
+    require(len(names) >= wanted, "gpus_per_node", wanted, remedy)
+    return names[:wanted]
 
 
 def _submit_local(jobs, tasks, estimates, path: Path, profile: Profile) -> None:

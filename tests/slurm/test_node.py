@@ -81,16 +81,6 @@ def test_a_job_on_a_sound_node_prints_what_it_saw(monkeypatch, tmp_path, capsys)
     assert list(tmp_path.iterdir()) == []  # one node has nobody to tell
 
 
-def test_every_problem_is_said_at_once(monkeypatch, tmp_path):
-    torch = TORCH | {"flash": "ImportError: no", "memory": [[1.0, 79.2]], "kernel": "no C compiler"}
-    facts = replace(SOUND, torch=torch, shared_gib=0.06, cpus=8, lock="Function not implemented")
-    monkeypatch.setattr(node, "facts", lambda *_: facts)
-    with pytest.raises(UserError) as caught:
-        node.ready(H100, tmp_path)
-    keys = [line.split("=")[0] for line in str(caught.value).splitlines()]
-    assert keys == ["flock", "/dev/shm", "cpus", "gpus_per_node", "GPU 0", "triton", "flash-attn"]
-
-
 def test_the_first_task_says_what_another_node_has_found(tmp_path, monkeypatch):
     """The second task must not raise: its end would end the first before it has spoken."""
     need, answers = replace(H100, nodes=2, reduce="nccl"), {}

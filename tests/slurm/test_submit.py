@@ -82,21 +82,11 @@ def test_two_methods_two_seeds_are_trained_evaluated_and_compared(lab):
     rows = gather(lab.root, "f_grpo").scopes["cluster"].rows
     for e in evaluated:
         own = rows[rows["run_id"] == e.path.name].set_index("metric")
-        told = ("table", "model", "method", "benchmark", "seed")
-        assert own.iloc[0][list(told)].to_dict() == {
-            "table": "laptop",
-            "model": "test-qwen2",
-            "method": e.row.method,
-            "benchmark": e.row.benchmark,
-            "seed": e.row.seed,
-        }
         counts = pd.read_csv(e.path / "counts.csv")
         assert own.loc["pass@1", "value"] == pytest.approx(100 * counts["c"].sum() / (6 * 8))
-        assert own.loc["pass@8", "k"] == 8
         taken = json.loads((e.path / "checkpoint.json").read_text())
         assert own["step"].unique().tolist() == [taken["step"]]
         assert taken["folder"] == ("model" if taken["step"] == 6 else "checkpoints/step-00003")
-        assert taken["note"] == ""
     compared = pd.read_csv(lab.root / "f_grpo" / "comparison.csv")
     ours = compared[(compared["scope"] == "cluster") & (compared["metric"] == "pass@1")]
     ours = ours[ours["benchmark"] == "Natural"]
