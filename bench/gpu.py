@@ -1,14 +1,13 @@
 """Speed of one GPU, from 0.4 M to 1.5 B parameters.
 
-    python -m bench.gpu [smoke=false] [results_dir=results]
+    python -m bench.gpu [results_dir=results]
 
 Measures a rollout against transformers' `generate`, and a training step against transformers' own
 forward pass. All models have random weights, the sides take turns in one process, and the numbers
 are medians. Writes RESULTS/bench/gpu.csv with one row per measurement, and gpu.json with device,
 versions and load. To keep them, copy them to results/reference/gpu/<device>/.
 
-Without a GPU it ends at once with an error. smoke=true runs the same code on the CPU, at the
-smallest size, and writes gpu_smoke.csv: it shows that the bench works, and nothing about speed.
+Without a GPU it ends at once with an error.
 """
 
 import gc
@@ -24,7 +23,7 @@ from typing import TYPE_CHECKING
 from bench import COLUMNS, alternate, flops_a_token, matmul_peak, row
 from common.cli import guard
 from common.config.words import options
-from common.errors import UserError, require
+from common.errors import UserError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,17 +62,12 @@ SMOKE = Plan("cpu", ("0.4 M",), 2, 4, 8, 4, 1, 1024)
 
 
 def main(words: list[str]) -> None:
-    given = options(words, {"smoke": "false", "results_dir": "results"})
-    require(given["smoke"] in ("true", "false"), "smoke", given["smoke"], "use true or false")
-    smoke = given["smoke"] == "true"
-    if not smoke:
-        require_gpu("bench.gpu")
+    folder = Path(options(words, {"results_dir": "results"})["results_dir"]) / "bench"
+    require_gpu("bench.gpu")
     from bench.command import show
 
-    plan = SMOKE if smoke else ON_GPU
-    folder = Path(given["results_dir"]) / "bench"
-    rows = measured(plan, folder, "gpu_smoke" if smoke else "gpu")
-    show(rows, f"{device(plan)['device']}; above 1: ours is faster")
+    rows = measured(ON_GPU, folder, "gpu")
+    show(rows, f"{device(ON_GPU)['device']}; above 1: ours is faster")
 
 
 def measured(plan: Plan, folder: Path, name: str, end: float = math.inf) -> "pd.DataFrame":
@@ -104,7 +98,7 @@ def require_gpu(command: str) -> None:
     build = f"made for CUDA {torch.version.cuda}" if torch.version.cuda else "a CPU build"
     raise UserError(
         f"{command}: wants one CUDA GPU, and there is none here (torch {torch.__version__}, "
-        f"{build}); on a CPU run `make bench`, or `python -m bench.gpu smoke=true` to try the code"
+        f"{build}); on a CPU run `make bench`"
     )
 
 
@@ -113,7 +107,7 @@ def device(plan: Plan) -> dict:
     import torch
 
     if plan.device == "cpu":
-        return {"device": "a CPU (smoke: no figure means anything)"}
+        return {"device": "a CPU"}
     about = torch.cuda.get_device_properties(0)
     gib = round(about.total_memory / 2**30, 1)
     return {"device": about.name, "memory_gib": gib, "cuda": torch.version.cuda}

@@ -9,7 +9,7 @@ checkpoints, so that the same command goes on where it stopped. The folder to co
 is RESULTS/reference/gpu/<device>/, with summary.md, speeds, versions, metrics and the samples'
 hashes.
 
-It needs one NVIDIA GPU, PyTorch, transformers and the packages of NEEDS, but no network.
+It needs one NVIDIA GPU and the packages that docs/gpu.md names, but no network.
 size=smallest runs all of it in a minute or two; none of its numbers means anything.
 """
 
@@ -28,18 +28,6 @@ from common.config.files import ROOT
 from common.config.words import options
 from common.errors import require
 
-# Packages besides torch and transformers that training and bench.gpu import: module, distribution.
-NEEDS = {
-    "hydra": "hydra-core",
-    "omegaconf": "omegaconf",
-    "antlr4": "antlr4-python3-runtime",
-    "pydantic": "pydantic",
-    "sympy": "sympy",
-    "pandas": "pandas",
-    "psutil": "psutil",
-    "rich": "rich",
-    "yaml": "pyyaml",
-}
 WITH_VERL = ("tests/cluster/test_verl_on_cuda.py", "tests/cluster/test_verl_run.py")
 TESTS, BENCH = 0.2, 0.45  # shares of the time after which tests and bench.gpu have ended
 
@@ -68,9 +56,6 @@ def main(words: list[str]) -> None:
     size, minutes = SIZES.get(given["size"]), given["minutes"]
     require(size is not None, "size", given["size"], f"use one of {', '.join(SIZES)}")
     require(minutes.isdigit() and int(minutes) > 0, "minutes", minutes, "give whole minutes")
-    lacking = [name for module, name in NEEDS.items() if util.find_spec(module) is None]
-    remedy = "install their wheels (docs/gpu.md), without a network as with one"
-    require(not lacking, "packages", ",".join(lacking), remedy)
     require_gpu("bench.gpu_day")
     Day(size, 60.0 * int(minutes), Path(given["results_dir"])).run()
 

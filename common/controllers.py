@@ -17,7 +17,7 @@ a dict of numbers and lists after it, so that a backend can store it with its ch
 
 import math
 
-from common.errors import UserError
+from common.errors import one_of, require
 
 
 def fade(
@@ -49,10 +49,9 @@ def fade(
     alpha = 1 + (alpha_max - 1) (delta - 0.3) / 0.7, which falls with delta. Raises UserError for
     another `ema` or `adapt`, or beta outside [0, 1].
     """
-    _one_of("ema", ema, ("smoothing", "printed"))
-    _one_of("adapt", adapt, ("both", "alpha", "delta", "entropy"))
-    if not 0 <= beta <= 1:
-        raise UserError(f"method.controller.beta={beta}: must be in [0, 1]")
+    one_of("method.controller.ema", ema, ("smoothing", "printed"))
+    one_of("method.controller.adapt", adapt, ("both", "alpha", "delta", "entropy"))
+    require(0 <= beta <= 1, "method.controller.beta", beta, "must be in [0, 1]")
     new = beta if ema == "smoothing" else 1 - beta
     H_0 = state.get("H_0", entropy)
     p_hat = (1 - new) * state.get("p_hat", 0.5) + new * solve_rate
@@ -108,8 +107,7 @@ def ha_dw_anchor(
     no spread, and eta_t is eta: with a spread of 0 the anchor would never move. Raises UserError
     for window < 2.
     """
-    if window < 2:
-        raise UserError(f"method.controller.window={window}: must be at least 2")
+    require(window >= 2, "method.controller.window", window, "must be at least 2")
     past = state.get("anchors", [])
     if not past:
         return {"anchors": [solve_rate]}, {"anchor": solve_rate}
@@ -119,8 +117,3 @@ def ha_dw_anchor(
         spread = math.sqrt(sum((anchor - mean) ** 2 for anchor in past) / len(past))
     anchor = past[-1] + eta * spread * (solve_rate - past[-1])
     return {"anchors": [*past, anchor][-window:]}, {"anchor": anchor}
-
-
-def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise UserError(f"method.controller.{name}={value}: must be one of {', '.join(known)}")

@@ -17,8 +17,8 @@ def test_without_a_gpu_it_ends_before_any_compute(monkeypatch, tmp_path):
 
 @pytest.mark.trains
 def test_the_smoke_size_runs_every_part_on_a_cpu(tmp_path):
-    gpu.main([f"results_dir={tmp_path}", "smoke=true"])
-    assert (tmp_path / "bench" / "gpu_smoke.json").exists()
-    rows = pd.read_csv(tmp_path / "bench" / "gpu_smoke.csv")
+    gpu.measured(gpu.SMOKE, tmp_path, "smoke")
+    assert (tmp_path / "smoke.json").exists()
+    rows = pd.read_csv(tmp_path / "smoke.csv")
     assert [name.split(",")[0] for name in rows.name] == ["rollout", "training step"]
     assert (rows[["ours", "ratio"]] > 0).all(axis=None)

@@ -6,12 +6,12 @@ The functions take any rewards; the masses hold for rewards in {0, 1} only.
 
 import math
 
-import torch
+from torch import Tensor
 
 from common.advantages.parts import centred, needs_groups, require
 
 
-def reinforce(rewards: torch.Tensor) -> torch.Tensor:
+def reinforce(rewards: Tensor) -> Tensor:
     """REINFORCE without a baseline: the reward itself.
 
         A_i = R_i
@@ -25,7 +25,7 @@ def reinforce(rewards: torch.Tensor) -> torch.Tensor:
     return rewards
 
 
-def rloo(rewards: torch.Tensor) -> torch.Tensor:
+def rloo(rewards: Tensor) -> Tensor:
     """RLOO: the mean of the other responses is subtracted.
 
         A_i = R_i - mean_{j != i} R_j = G / (G - 1) (R_i - mean_j R_j)
@@ -39,7 +39,7 @@ def rloo(rewards: torch.Tensor) -> torch.Tensor:
     return centred(rewards, "rloo") * (size / max(size - 1, 1))
 
 
-def asym_rl(rewards: torch.Tensor, *, delta: float) -> torch.Tensor:
+def asym_rl(rewards: Tensor, *, delta: float) -> Tensor:
     """AsymRL: mean GRPO with the baseline shifted up by delta, towards learning from failures.
 
         A_i = R_i - (mean_j R_j + delta)
@@ -54,7 +54,7 @@ def asym_rl(rewards: torch.Tensor, *, delta: float) -> torch.Tensor:
     return centred(rewards, "asym_rl") - delta
 
 
-def quantile(rewards: torch.Tensor, *, tau: float) -> torch.Tensor:
+def quantile(rewards: Tensor, *, tau: float) -> Tensor:
     """Quantile baseline: only successes have weight on hard prompts, only failures on easy ones.
 
         A_i = R_i - Q,  Q = 0 if p <= tau, 1 if p > tau
@@ -75,7 +75,7 @@ def quantile(rewards: torch.Tensor, *, tau: float) -> torch.Tensor:
     return rewards - rewards.sort(1, descending=True).values[:, rank : rank + 1]
 
 
-def mc_grpo(rewards: torch.Tensor) -> torch.Tensor:
+def mc_grpo(rewards: Tensor) -> Tensor:
     """MC-GRPO: the median of the group is subtracted.
 
         A_i = R_i - med_j R_j
@@ -91,7 +91,7 @@ def mc_grpo(rewards: torch.Tensor) -> torch.Tensor:
     return rewards - rewards.median(1, keepdim=True).values
 
 
-def relu(rewards: torch.Tensor) -> torch.Tensor:
+def relu(rewards: Tensor) -> Tensor:
     """ReLU advantage: mean GRPO that learns from successes only.
 
         A_i = max(0, R_i - mean_j R_j)

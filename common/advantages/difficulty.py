@@ -5,18 +5,13 @@ p is the success rate X / G of the prompt in the batch. The lines "m_S =" are ex
 """
 
 import torch
+from torch import Tensor
 
 from common.advantages.group import grpo
 from common.advantages.parts import centred, require, success, times, token_counts
 
 
-def power_alpha(
-    rewards: torch.Tensor,
-    *,
-    correct: torch.Tensor,
-    alpha: float,
-    normalise: bool,
-) -> torch.Tensor:
+def power_alpha(rewards: Tensor, *, correct: Tensor, alpha: float, normalise: bool) -> Tensor:
     """Power alpha: mean GRPO with more weight on hard prompts; a higher alpha favours harder ones.
 
         A_i = C (1 - p)^(alpha - 1) (r_i - p)
@@ -36,13 +31,7 @@ def power_alpha(
     return times(_peak(alpha, normalise) * weight, centred(r, "power_alpha"))
 
 
-def easy_power(
-    rewards: torch.Tensor,
-    *,
-    correct: torch.Tensor,
-    alpha: float,
-    normalise: bool,
-) -> torch.Tensor:
+def easy_power(rewards: Tensor, *, correct: Tensor, alpha: float, normalise: bool) -> Tensor:
     """The counterpart of Power alpha with more weight on easy prompts.
 
         A_i = C p^(alpha - 1) (r_i - p),  C as in power_alpha
@@ -63,13 +52,7 @@ def _peak(alpha: float, normalise: bool) -> float:
     return (1 + alpha) ** (1 + alpha) / (4 * alpha**alpha) if normalise else 1.0
 
 
-def asym_power(
-    rewards: torch.Tensor,
-    *,
-    correct: torch.Tensor,
-    alpha_s: float,
-    alpha_f: float,
-) -> torch.Tensor:
+def asym_power(rewards: Tensor, *, correct: Tensor, alpha_s: float, alpha_f: float) -> Tensor:
     """Asymmetric Power alpha: successes weigh more on hard prompts, failures on easy ones.
 
         A_i = (1 - p)^(alpha_s - 1) (r_i - p) if r_i = 1,  p^(alpha_f - 1) (r_i - p) if r_i = 0
@@ -88,13 +71,7 @@ def asym_power(
     return times(weight, centred(r, "asym_power"))
 
 
-def ha_dw(
-    rewards: torch.Tensor,
-    *,
-    correct: torch.Tensor,
-    anchor: float,
-    scale: float,
-) -> torch.Tensor:
+def ha_dw(rewards: Tensor, *, correct: Tensor, anchor: float, scale: float) -> Tensor:
     """HA-DW: successes weigh more on prompts harder than the running anchor C_t, failures less.
 
         A_i = (r_i - p) scale exp(-sgn(r_i - p) sgn(p - C_t) |p - C_t|)
@@ -115,7 +92,7 @@ def ha_dw(
     return difference * scale * (-difference.sign() * gap).exp()
 
 
-def iac(rewards: torch.Tensor, *, alpha: float, unbiased: bool, epsilon: float) -> torch.Tensor:
+def iac(rewards: Tensor, *, alpha: float, unbiased: bool, epsilon: float) -> Tensor:
     """IAC, inverse-success advantage calibration: rare successes weigh more.
 
         A_i = A_i^GRPO (G - |S+|)^alpha if A_i^GRPO > 0, else A_i^GRPO;  S+ = {i: A_i^GRPO > 0}
@@ -134,16 +111,16 @@ def iac(rewards: torch.Tensor, *, alpha: float, unbiased: bool, epsilon: float) 
 
 
 def overlong_iac(
-    rewards: torch.Tensor,
+    rewards: Tensor,
     *,
-    lengths: torch.Tensor,
+    lengths: Tensor,
     alpha: float,
     buffer: float,
     penalty: float,
     max_tokens: int,
     unbiased: bool,
     epsilon: float,
-) -> torch.Tensor:
+) -> Tensor:
     """DAPO's overlong shaping: a response near the length limit loses reward. The advantage is IAC
     of the shaped rewards, or GRPO with alpha = 0.
 
@@ -166,13 +143,8 @@ def overlong_iac(
 
 
 def filter_easiest(
-    rewards: torch.Tensor,
-    *,
-    correct: torch.Tensor,
-    fraction: float,
-    unbiased: bool,
-    epsilon: float,
-) -> torch.Tensor:
+    rewards: Tensor, *, correct: Tensor, fraction: float, unbiased: bool, epsilon: float
+) -> Tensor:
     """GRPO without the easiest prompts of the batch: a given fraction of the prompts gets 0.
 
         A_i = w A_i^GRPO,  w = 0 above the threshold success rate, 1 below, and at it the share of
@@ -196,15 +168,15 @@ def filter_easiest(
 
 
 def t2t(
-    rewards: torch.Tensor,
+    rewards: Tensor,
     *,
-    correct: torch.Tensor,
-    lengths: torch.Tensor,
+    correct: Tensor,
+    lengths: Tensor,
     alpha: float,
     max_tokens: int,
     unbiased: bool,
     epsilon: float,
-) -> torch.Tensor:
+) -> Tensor:
     """T2T, thickening to thinning: long failures are rewarded on hard prompts, short successes on
     easy ones; GRPO on the shaped reward.
 

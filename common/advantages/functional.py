@@ -7,11 +7,12 @@ Both use exp(beta R), so beta has the unit 1 / reward: R in {-1, 1} with beta co
 import math
 
 import torch
+from torch import Tensor
 
 from common.advantages.parts import mixed, needs_groups, require
 
 
-def softmax(rewards: torch.Tensor, *, beta: float) -> torch.Tensor:
+def softmax(rewards: Tensor, *, beta: float) -> Tensor:
     """Softmax advantage: the softmax weight of a response minus a uniform baseline.
 
         A_i = exp(beta R_i) / sum_j exp(beta R_j) - 1 / G
@@ -30,7 +31,7 @@ def softmax(rewards: torch.Tensor, *, beta: float) -> torch.Tensor:
     return torch.where(mixed(rewards), weight, 0.0)
 
 
-def log_mean_exp(rewards: torch.Tensor, *, beta: float) -> torch.Tensor:
+def log_mean_exp(rewards: Tensor, *, beta: float) -> Tensor:
     """Leave-one-out log-mean-exp: what a response adds to the group's soft maximum.
 
         A_i = lme(R) - lme(R without R_i),  lme(R) = (1 / beta) log mean_j exp(beta R_j)

@@ -10,11 +10,12 @@ X successes and F failures, p = X/G, q = 1 - p. They are Python except for ^; a 
 """
 
 import torch
+from torch import Tensor
 
 from common.advantages.parts import centred, mixed, require, success, times, token_counts
 
 
-def grpo(rewards: torch.Tensor, *, unbiased: bool, epsilon: float) -> torch.Tensor:
+def grpo(rewards: Tensor, *, unbiased: bool, epsilon: float) -> Tensor:
     """GRPO's group-relative advantage.
 
         A_i = (R_i - mean_j R_j) / (std_j R_j + epsilon)
@@ -33,13 +34,7 @@ def grpo(rewards: torch.Tensor, *, unbiased: bool, epsilon: float) -> torch.Tens
     return torch.where(mixed(rewards), difference / (std + epsilon), 0.0)
 
 
-def grpo_signed(
-    rewards: torch.Tensor,
-    *,
-    correct: torch.Tensor,
-    unbiased: bool,
-    epsilon: float,
-) -> torch.Tensor:
+def grpo_signed(rewards: Tensor, *, correct: Tensor, unbiased: bool, epsilon: float) -> Tensor:
     """GRPO's advantage with a sign that tells right from wrong in every group, for losses that need
     it.
 
@@ -58,13 +53,8 @@ def grpo_signed(
 
 
 def focal(
-    rewards: torch.Tensor,
-    *,
-    correct: torch.Tensor,
-    gamma: float,
-    unbiased: bool,
-    epsilon: float,
-) -> torch.Tensor:
+    rewards: Tensor, *, correct: Tensor, gamma: float, unbiased: bool, epsilon: float
+) -> Tensor:
     """F-GRPO's focal-weighted advantage: prompts that mostly succeed weigh less.
 
         mu_hat = (mean_j R_j - R_w) / (R_c - R_w) = X / N          (14)
@@ -81,7 +71,7 @@ def focal(
     return weight * grpo(rewards, unbiased=unbiased, epsilon=epsilon)
 
 
-def focal_weight(rewards: torch.Tensor, *, correct: torch.Tensor, gamma: float) -> torch.Tensor:
+def focal_weight(rewards: Tensor, *, correct: Tensor, gamma: float) -> Tensor:
     """Return g of Eq. 15 for each prompt, (P, 1), in [0, 1]. Raises UserError as `focal` does."""
     require(gamma >= 0, "gamma", gamma, "must be >= 0")
     right = success(rewards, "the focal weight", correct=correct)
@@ -90,7 +80,7 @@ def focal_weight(rewards: torch.Tensor, *, correct: torch.Tensor, gamma: float) 
     return (1 - mu_hat) ** gamma
 
 
-def mean_only(rewards: torch.Tensor) -> torch.Tensor:
+def mean_only(rewards: Tensor) -> Tensor:
     """Mean GRPO, the advantage of Dr. GRPO: GRPO without the division.
 
         A_i = R_i - mean_j R_j
@@ -104,9 +94,7 @@ def mean_only(rewards: torch.Tensor) -> torch.Tensor:
     return centred(rewards, "mean_only")
 
 
-def reinforce_pp_baseline(
-    rewards: torch.Tensor, *, lengths: torch.Tensor, epsilon: float
-) -> torch.Tensor:
+def reinforce_pp_baseline(rewards: Tensor, *, lengths: Tensor, epsilon: float) -> Tensor:
     """REINFORCE++-baseline: the group mean is subtracted, the whole batch gives the scale.
 
         c_i = R_i - mean_j R_j
@@ -130,7 +118,7 @@ def reinforce_pp_baseline(
     return difference * (variance + epsilon).rsqrt()
 
 
-def power_norm(rewards: torch.Tensor, *, correct: torch.Tensor, gamma: float) -> torch.Tensor:
+def power_norm(rewards: Tensor, *, correct: Tensor, gamma: float) -> Tensor:
     """Power Norm: a method between mean GRPO (gamma = 0) and GRPO (gamma = 1/2).
 
         A_i = (r_i - p) / (p (1 - p))^gamma
@@ -147,7 +135,7 @@ def power_norm(rewards: torch.Tensor, *, correct: torch.Tensor, gamma: float) ->
     return times((p * (1 - p)) ** -gamma, centred(r, "power_norm"))
 
 
-def skew_r(rewards: torch.Tensor, *, correct: torch.Tensor) -> torch.Tensor:
+def skew_r(rewards: Tensor, *, correct: Tensor) -> Tensor:
     """Skew-R: its mass is the product of the masses of GRPO and of mean GRPO, so prompts of medium
     difficulty weigh most.
 
@@ -163,7 +151,7 @@ def skew_r(rewards: torch.Tensor, *, correct: torch.Tensor) -> torch.Tensor:
     return (p * (1 - p)).sqrt() * centred(r, "skew_r")
 
 
-def max_rl(rewards: torch.Tensor, *, correct: torch.Tensor) -> torch.Tensor:
+def max_rl(rewards: Tensor, *, correct: Tensor) -> Tensor:
     """Maximum-likelihood RL: the gradient of log p rather than of p.
 
         A_i = (r_i - p) / p
@@ -178,7 +166,7 @@ def max_rl(rewards: torch.Tensor, *, correct: torch.Tensor) -> torch.Tensor:
     return times(1 / r.mean(1, keepdim=True), centred(r, "max_rl"))
 
 
-def binary_contrastive(rewards: torch.Tensor, *, correct: torch.Tensor) -> torch.Tensor:
+def binary_contrastive(rewards: Tensor, *, correct: Tensor) -> Tensor:
     """Binary contrastive: max_rl with success and failure exchanged; easy prompts weigh most.
 
         A_i = 1 if r_i = 1, -p / (1 - p) if r_i = 0; that is (r_i - p) / (1 - p)

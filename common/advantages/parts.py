@@ -1,6 +1,7 @@
 """Functions that the advantages share: checks, success in {0, 1}, centring."""
 
 import torch
+from torch import Tensor
 
 from common.errors import UserError
 
@@ -11,7 +12,7 @@ def require(condition: bool, name: str, value: float, remedy: str) -> None:
         raise UserError(f"method.advantage.{name}={value}: {remedy}")
 
 
-def needs_groups(rewards: torch.Tensor, method: str) -> None:
+def needs_groups(rewards: Tensor, method: str) -> None:
     """Raise UserError for groups of one, which have nothing to compare with, and for rewards that
     are not (P, G)."""
     if rewards.ndim != 2 or not rewards.is_floating_point():
@@ -26,7 +27,7 @@ def needs_groups(rewards: torch.Tensor, method: str) -> None:
         )
 
 
-def success(rewards: torch.Tensor, method: str, *, correct: torch.Tensor) -> torch.Tensor:
+def success(rewards: Tensor, method: str, *, correct: Tensor) -> Tensor:
     """Return 1 for each correct response and 0 for each wrong one, (P, G) in the dtype of the
     rewards. This is (R - R_w) / (R_c - R_w) of F-GRPO Eq. 14.
 
@@ -48,24 +49,24 @@ def success(rewards: torch.Tensor, method: str, *, correct: torch.Tensor) -> tor
     return correct.to(rewards.dtype)
 
 
-def mixed(rewards: torch.Tensor) -> torch.Tensor:
+def mixed(rewards: Tensor) -> Tensor:
     """Return which groups have more than one distinct reward, (P, 1)."""
     return (rewards != rewards[:, :1]).any(1, keepdim=True)
 
 
-def centred(rewards: torch.Tensor, method: str) -> torch.Tensor:
+def centred(rewards: Tensor, method: str) -> Tensor:
     """Return R_i - mean_j R_j, and exactly 0 for a group of equal rewards, despite rounding."""
     needs_groups(rewards, method)
     return torch.where(mixed(rewards), rewards - rewards.mean(1, keepdim=True), 0.0)
 
 
-def times(weight: torch.Tensor, advantage: torch.Tensor) -> torch.Tensor:
+def times(weight: Tensor, advantage: Tensor) -> Tensor:
     """Return weight * advantage, but 0 where the advantage is 0: the weight of a group of equal
     rewards may be infinite."""
     return torch.where(advantage == 0, 0.0, weight * advantage)
 
 
-def token_counts(lengths: torch.Tensor, rewards: torch.Tensor) -> torch.Tensor:
+def token_counts(lengths: Tensor, rewards: Tensor) -> Tensor:
     """Return `lengths` in the rewards' dtype. Raises UserError unless each reward has one."""
     if lengths.shape != rewards.shape:
         raise UserError(

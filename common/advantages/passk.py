@@ -7,12 +7,12 @@ R = 1 - comb(F, k) / comb(G, k) is the group's unbiased pass@k.
 
 from math import comb, sqrt
 
-import torch
+from torch import Tensor
 
 from common.advantages.parts import centred, require, success
 
 
-def pass_at_k_tang(rewards: torch.Tensor, *, correct: torch.Tensor, k: int) -> torch.Tensor:
+def pass_at_k_tang(rewards: Tensor, *, correct: Tensor, k: int) -> Tensor:
     """Leave-one-out pass@k: a success counts if the k - 1 others of its set of k all fail.
 
         A_i = max_{j in K} r_j - max_{j in K, j != i} r_j, averaged over the sets K of k responses
@@ -35,7 +35,7 @@ def pass_at_k_tang(rewards: torch.Tensor, *, correct: torch.Tensor, k: int) -> t
     )
 
 
-def pass_at_k_chen(rewards: torch.Tensor, *, correct: torch.Tensor, k: int) -> torch.Tensor:
+def pass_at_k_chen(rewards: Tensor, *, correct: Tensor, k: int) -> Tensor:
     """Analytic pass@k advantage: the centred reward, weighted by how much pass@k is left to gain.
 
         R_k     = 1 - comb(F, k) / comb(G, k),  sigma_k = sqrt(R_k (1 - R_k))
@@ -59,7 +59,7 @@ def pass_at_k_chen(rewards: torch.Tensor, *, correct: torch.Tensor, k: int) -> t
     return _by_count(r, weights) * centred(r, "pass_at_k_chen")
 
 
-def pass_at_k_mix(rewards: torch.Tensor, *, correct: torch.Tensor, k: int) -> torch.Tensor:
+def pass_at_k_mix(rewards: Tensor, *, correct: Tensor, k: int) -> Tensor:
     """pass@1 and pass@k mixed by difficulty: pass@1 on hard prompts, pass@k on easy ones.
 
         A_i = p A_i^{pass@k} + (1 - p) A_i^{pass@1}, both by pass_at_k_chen
@@ -75,12 +75,12 @@ def pass_at_k_mix(rewards: torch.Tensor, *, correct: torch.Tensor, k: int) -> to
     return p * of_k + (1 - p) * of_1
 
 
-def _group_size(rewards: torch.Tensor, k: int) -> int:
+def _group_size(rewards: Tensor, k: int) -> int:
     size = rewards.shape[1]
     require(1 <= k <= size, "k", k, f"must be in 1..sampling.group_size={size}")
     return size
 
 
-def _by_count(r: torch.Tensor, table: list[float]) -> torch.Tensor:
+def _by_count(r: Tensor, table: list[float]) -> Tensor:
     """Return table[X] for each group, (P, 1)."""
     return r.new_tensor(table)[r.sum(1, keepdim=True).long()]

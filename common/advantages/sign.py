@@ -4,12 +4,13 @@ The lines "m_S =" are explained in `group.py`.
 """
 
 import torch
+from torch import Tensor
 
 from common.advantages.group import grpo
 from common.advantages.parts import centred, require, success, times
 
 
-def asym_grpo(rewards: torch.Tensor, *, delta: float) -> torch.Tensor:
+def asym_grpo(rewards: Tensor, *, delta: float) -> Tensor:
     """FADE's AsymGRPO: mean GRPO with the failures divided by delta.
 
         A_i = R_i - mean_j R_j if that is >= 0, else (R_i - mean_j R_j) / delta
@@ -26,13 +27,7 @@ def asym_grpo(rewards: torch.Tensor, *, delta: float) -> torch.Tensor:
     return torch.where(advantage < 0, advantage / delta, advantage)
 
 
-def fade(
-    rewards: torch.Tensor,
-    *,
-    correct: torch.Tensor,
-    alpha: float,
-    delta: float,
-) -> torch.Tensor:
+def fade(rewards: Tensor, *, correct: Tensor, alpha: float, delta: float) -> Tensor:
     """FADE: Power alpha and AsymGRPO at once, with alpha and delta set by a controller.
 
         A_i = (1 - p)^(alpha - 1) (r_i - p) if r_i >= p, else (1 - p)^(alpha - 1) (r_i - p) / delta
@@ -50,7 +45,7 @@ def fade(
     return times((1 - r.mean(1, keepdim=True)) ** (alpha - 1), balance)
 
 
-def negative_only(rewards: torch.Tensor, *, unbiased: bool, epsilon: float) -> torch.Tensor:
+def negative_only(rewards: Tensor, *, unbiased: bool, epsilon: float) -> Tensor:
     """GRPO-N, the "-N" of two_stage: GRPO that learns from relative failures only.
 
         A_i = min(0, A_i^GRPO)
@@ -63,7 +58,7 @@ def negative_only(rewards: torch.Tensor, *, unbiased: bool, epsilon: float) -> t
     return grpo(rewards, unbiased=unbiased, epsilon=epsilon).clamp(max=0)
 
 
-def positive_only(rewards: torch.Tensor, *, unbiased: bool, epsilon: float) -> torch.Tensor:
+def positive_only(rewards: Tensor, *, unbiased: bool, epsilon: float) -> Tensor:
     """The counterpart of negative_only: GRPO that learns from relative successes only.
 
         A_i = max(0, A_i^GRPO)

@@ -88,15 +88,10 @@ def _file(path: Path) -> str:
     return _hashed(path.resolve(), stat.st_size, stat.st_mtime_ns)
 
 
-def remembered(kind: str, name: str) -> Path:
-    """Return the file in which later processes of this user find what this one computed."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "rlvr_papers" / kind / name
-
-
 @lru_cache(maxsize=4096)
 def _hashed(path: Path, size: int, changed: int) -> str:
-    kept = remembered("sha256", hashlib.sha256(f"{path} {size} {changed}".encode()).hexdigest())
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rlvr_papers"
+    kept = cache / "sha256" / hashlib.sha256(f"{path} {size} {changed}".encode()).hexdigest()
     if size >= LARGE and kept.is_file():
         return kept.read_text()
     try:

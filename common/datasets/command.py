@@ -2,10 +2,9 @@
 
     rlvr data
         every set: hub id, split, rows, verifier, and whether it can be loaded without a network
-    rlvr data prefetch=true eval=math500,aime24 data=deepscaler
-    rlvr data prefetch=all
-        download for machines without a network (run it on the login node), read every row once, and
-        print the commit that a revision stands for, so that it can be pinned
+    rlvr data prefetch=true [eval=math500,aime24] [data=deepscaler]
+        download all or these for machines without a network (run it on the login node), read every
+        row once, and print the commit that a revision stands for, so that it can be pinned
     rlvr data eval=math500 [index=0] [chat=plain]
         one prompt as the model reads it, and its reference
 
@@ -95,23 +94,17 @@ def _show(key: str, index: int, chat: str) -> None:
 def main(words: list[str]) -> None:
     defaults = {"prefetch": "false", "eval": "", "data": "", "index": "0", "chat": "plain"}
     given = options(words, defaults)
-    chosen = [f"{group}={name}" for group in ("eval", "data") for name in
-              filter(None, given[group].split(","))]  # fmt: skip
+    chosen = [
+        f"{group}={name}" for group in ("eval", "data") for name in given[group].split(",") if name
+    ]
     for key in chosen:
         group, _, name = key.partition("=")
-        there = (one.partition("=") for one in sets())
-        one_of(group, name, [name for of, _, name in there if of == group])
-    prefetch, index = given["prefetch"], given["index"]
-    require(prefetch in ("true", "false", "all"), "prefetch", prefetch, "use true, false or all")
-    require(index.isdecimal(), "index", index, "needs a whole number")
-    shown = [word for word in words if word.startswith(("index=", "chat="))]
-    require((len(chosen) == 1 and prefetch == "false") or not shown, "show", shown, "needs one set")
-    if prefetch == "false" and not chosen:
-        _list()
-    elif prefetch == "false":
-        require(len(chosen) == 1, "set", chosen, "name one, as in eval=math500; or prefetch=true")
-        _show(chosen[0], int(index), given["chat"])
-    else:
-        named = bool(chosen)
-        require(named != (prefetch == "all"), "prefetch", prefetch, "name sets, or give all")
+        one_of(group, name, [one.partition("=")[2] for one in sets() if one.startswith(group)])
+    one_of("prefetch", given["prefetch"], ("true", "false"))
+    require(given["index"].isdecimal(), "index", given["index"], "needs a whole number")
+    if given["prefetch"] == "true":
         _prefetch(chosen or list(sets()))
+    elif not chosen:
+        _list()
+    for key in chosen if given["prefetch"] == "false" else ():
+        _show(key, int(given["index"]), given["chat"])

@@ -6,12 +6,12 @@ mini-batch, so the split into micro-batches cannot change loss or gradient. A re
 tokens counts as a response and adds nothing.
 """
 
-import torch
+from torch import Tensor
 
-from common.errors import UserError
+from common.errors import require
 
 
-def token_mean(mask: torch.Tensor) -> torch.Tensor:
+def token_mean(mask: Tensor) -> Tensor:
     """Token mean: all tokens of the mini-batch have the same weight; without any token all are 0.
 
         w_{i,t} = 1 / sum_j T_j
@@ -22,7 +22,7 @@ def token_mean(mask: torch.Tensor) -> torch.Tensor:
     return mask / mask.sum().clamp(min=1)
 
 
-def sequence_mean_token_mean(mask: torch.Tensor) -> torch.Tensor:
+def sequence_mean_token_mean(mask: Tensor) -> Tensor:
     """Mean over responses of their token means: all responses have the same weight.
 
         w_{i,t} = 1 / (B T_i)
@@ -33,7 +33,7 @@ def sequence_mean_token_mean(mask: torch.Tensor) -> torch.Tensor:
     return mask / mask.sum(1, keepdim=True).clamp(min=1) / mask.shape[0]
 
 
-def token_sum(mask: torch.Tensor, *, max_tokens: int) -> torch.Tensor:
+def token_sum(mask: Tensor, *, max_tokens: int) -> Tensor:
     """Token sum over a constant: every token has the same weight, whatever the lengths.
 
         w_{i,t} = 1 / (B max_tokens)
@@ -42,6 +42,5 @@ def token_sum(mask: torch.Tensor, *, max_tokens: int) -> torch.Tensor:
     Peers: verl seq-mean-token-sum-norm, TRL GRPOTrainer with loss_type="dr_grpo"
     Raises UserError for max_tokens < 1.
     """
-    if max_tokens < 1:
-        raise UserError(f"method.aggregation.max_tokens={max_tokens}: must be at least 1")
+    require(max_tokens >= 1, "method.aggregation.max_tokens", max_tokens, "must be at least 1")
     return mask / (mask.shape[0] * max_tokens)

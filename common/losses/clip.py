@@ -9,19 +9,20 @@ and no gradient of a real token; padding itself gets gradient 0. Aggregation is 
 """
 
 import torch
+from torch import Tensor
 
 from common.errors import UserError, require
 
 
 def ppo_clip(
-    log_prob: torch.Tensor,
-    old_log_prob: torch.Tensor,
-    advantages: torch.Tensor,
-    mask: torch.Tensor,
+    log_prob: Tensor,
+    old_log_prob: Tensor,
+    advantages: Tensor,
+    mask: Tensor,
     *,
     eps_low: float,
     eps_high: float,
-) -> tuple[torch.Tensor, torch.Tensor]:
+) -> tuple[Tensor, Tensor]:
     """The clipped surrogate of PPO and GRPO; DAPO is eps_high > eps_low.
 
         r_t = exp(log_prob - old_log_prob)
@@ -37,15 +38,15 @@ def ppo_clip(
 
 
 def dual_clip(
-    log_prob: torch.Tensor,
-    old_log_prob: torch.Tensor,
-    advantages: torch.Tensor,
-    mask: torch.Tensor,
+    log_prob: Tensor,
+    old_log_prob: Tensor,
+    advantages: Tensor,
+    mask: Tensor,
     *,
     eps_low: float,
     eps_high: float,
     clip_ratio_c: float,
-) -> tuple[torch.Tensor, torch.Tensor]:
+) -> tuple[Tensor, Tensor]:
     """PPO with a second bound, for tokens of negative advantage whose ratio rose.
 
         r_t = exp(clip(log_prob - old_log_prob, -20, 20))
@@ -66,14 +67,14 @@ def dual_clip(
 
 
 def cispo(
-    log_prob: torch.Tensor,
-    old_log_prob: torch.Tensor,
-    advantages: torch.Tensor,
-    mask: torch.Tensor,
+    log_prob: Tensor,
+    old_log_prob: Tensor,
+    advantages: Tensor,
+    mask: Tensor,
     *,
     eps_low: float,
     eps_high: float,
-) -> tuple[torch.Tensor, torch.Tensor]:
+) -> tuple[Tensor, Tensor]:
     """CISPO: the importance weight is clipped, but no token loses its gradient.
 
         w_t = stop_gradient(clip(r_t, 1 - eps_low, 1 + eps_high))
@@ -90,17 +91,15 @@ def cispo(
     return -weight * advantages * torch.where(mask > 0, log_prob, 0), weight != ratio
 
 
-def log_ratio(
-    log_prob: torch.Tensor, old_log_prob: torch.Tensor, mask: torch.Tensor
-) -> torch.Tensor:
+def log_ratio(log_prob: Tensor, old_log_prob: Tensor, mask: Tensor) -> Tensor:
     """Return log_prob - old_log_prob, (B, T), with value and gradient 0 on padding."""
     # torch.where, not a product: 0 times inf or nan is nan
     return torch.where(mask > 0, log_prob - old_log_prob, 0)
 
 
 def surrogate(
-    ratio: torch.Tensor, advantages: torch.Tensor, eps_low: float, eps_high: float
-) -> tuple[torch.Tensor, torch.Tensor]:
+    ratio: Tensor, advantages: Tensor, eps_low: float, eps_high: float
+) -> tuple[Tensor, Tensor]:
     """Return -min(r A, clip(r, 1 - eps_low, 1 + eps_high) A) for any kind of ratio, and where it is
     clipped. Raises UserError as the losses do."""
     _fits(ratio, advantages, eps_low, eps_high)
@@ -109,7 +108,7 @@ def surrogate(
     return -torch.minimum(free, bounded), (bounded < free).detach()
 
 
-def _fits(tokens: torch.Tensor, advantages: torch.Tensor, eps_low: float, eps_high: float) -> None:
+def _fits(tokens: Tensor, advantages: Tensor, eps_low: float, eps_high: float) -> None:
     """Raise UserError for advantages that would broadcast to another shape, and for clip ranges
     that are not allowed."""
     response, token = (*tokens.shape[:-1], 1), tuple(tokens.shape)

@@ -1,6 +1,6 @@
 """How few tokens hold most of the covariance (CW-GRPO Fig. 3)."""
 
-import torch
+from torch import Tensor
 
 from common.errors import require
 from common.losses.covariance import covariance
@@ -12,7 +12,7 @@ SIDES = {"positive": 1, "negative": -1}
 PERCENTILES = (0.0001, 0.01, 0.2, 0.4, 1.0)  # of each side's tokens, CW-GRPO's Table 1
 
 
-def cumulative_contribution(c: torch.Tensor, shares: list[float]) -> list[float]:
+def cumulative_contribution(c: Tensor, shares: list[float]) -> list[float]:
     """Return Fig. 3: for each of `shares` (in (0, 1]) the part of sum |c| that this share of the
     tokens, the ones with the largest |c|, holds.
 
@@ -31,9 +31,7 @@ def tokens_of(share: float, tokens: int) -> int:
     return min(tokens, max(1, round(share * tokens)))
 
 
-def logged(
-    log_prob: torch.Tensor, advantages: torch.Tensor, mask: torch.Tensor
-) -> dict[str, float]:
+def logged(log_prob: Tensor, advantages: Tensor, mask: Tensor) -> dict[str, float]:
     """Return what a step with `covariances=true` logs: for each of SHARES the part of sum |c|, as a
     fraction, that this share of the step's tokens holds, and the `percentiles`.
 
@@ -49,7 +47,7 @@ def logged(
     return row | percentiles(c)
 
 
-def percentiles(c: torch.Tensor) -> dict[str, float]:
+def percentiles(c: Tensor) -> dict[str, float]:
     """Return Table 1 for the step: for each side and share the covariance that this share of the
     side's tokens reaches (`_at_`), and the mean over these tokens (`_mean_`), since the paper does
     not say which of the two it prints (INC032). A side without tokens is left out."""

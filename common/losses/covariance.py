@@ -9,16 +9,15 @@ nothing. `cw_grpo_repository` is the documented exception.
 """
 
 import torch
+from torch import Tensor
 
-from common.errors import UserError
+from common.errors import one_of
 from common.losses.clip import log_ratio, ppo_clip
 
 # ---- token weights of a whole mini-batch
 
 
-def covariance(
-    log_prob: torch.Tensor, advantages: torch.Tensor, mask: torch.Tensor, *, mean: str
-) -> torch.Tensor:
+def covariance(log_prob: Tensor, advantages: Tensor, mask: Tensor, *, mean: str) -> Tensor:
     """Return for each token the product of the deviations of log-probability and advantage from
     their means (CW-GRPO sec 2.3; Cui et al. 2025).
 
@@ -30,8 +29,7 @@ def covariance(
     response and the mean advantage over responses, as the author's repository.
     Raises UserError for another `mean`.
     """
-    if mean not in ("token", "sequence"):
-        raise UserError(f"method.token_weights.mean={mean}: must be token or sequence")
+    one_of("method.token_weights.mean", mean, ("token", "sequence"))
     real, double = mask > 0, torch.float64
     log_p = torch.where(real, log_prob, 0)
     A = torch.where(real, advantages, 0)
@@ -47,13 +45,8 @@ def covariance(
 
 
 def gaussian_kernel(
-    log_prob: torch.Tensor,
-    old_log_prob: torch.Tensor,
-    advantages: torch.Tensor,
-    mask: torch.Tensor,
-    *,
-    mean: str,
-) -> torch.Tensor:
+    log_prob: Tensor, old_log_prob: Tensor, advantages: Tensor, mask: Tensor, *, mean: str
+) -> Tensor:
     """CW-GRPO's token weights: tokens whose covariance is extreme, of either sign, weigh less.
 
         w_t = exp(-c_t^2 / (2 sigma^2))
@@ -80,10 +73,10 @@ def gaussian_kernel(
 
 
 def clip_cov(
-    log_prob: torch.Tensor,
-    old_log_prob: torch.Tensor,
-    advantages: torch.Tensor,
-    mask: torch.Tensor,
+    log_prob: Tensor,
+    old_log_prob: Tensor,
+    advantages: Tensor,
+    mask: Tensor,
     *,
     ratio: float,
     omega_low: float,
@@ -91,7 +84,7 @@ def clip_cov(
     eps_low: float,
     eps_high: float,
     seed: int,
-) -> torch.Tensor:
+) -> Tensor:
     """Clip-Cov's token weights: 0 on a few tokens of high covariance, 1 on the others.
 
         candidates: omega_low < c_t < omega_high, and ppo_clip does not clip the token
@@ -118,13 +111,8 @@ def clip_cov(
 
 
 def top_covariance(
-    log_prob: torch.Tensor,
-    old_log_prob: torch.Tensor,
-    advantages: torch.Tensor,
-    mask: torch.Tensor,
-    *,
-    k: float,
-) -> torch.Tensor:
+    log_prob: Tensor, old_log_prob: Tensor, advantages: Tensor, mask: Tensor, *, k: float
+) -> Tensor:
     """KL-Cov's token weights: 1 on the tokens of largest covariance, 0 on the others.
 
         w_t = 1 on the max(1, floor(k N)) tokens of largest c_t, 0 on the others
@@ -142,7 +130,7 @@ def top_covariance(
     return weights.view_as(log_prob)
 
 
-def _hash(values: torch.Tensor, seed: int) -> torch.Tensor:
+def _hash(values: Tensor, seed: int) -> Tensor:
     """Return a random-looking number for each float32; the same bits and seed give the same."""
     x = values.float().contiguous().view(torch.int32).long() + (seed % 2**31 << 32)
     for multiplier in (-0x61C8864680B583EB, -0x40A7B892E31B1A47):  # splitmix64's constants
@@ -154,15 +142,15 @@ def _hash(values: torch.Tensor, seed: int) -> torch.Tensor:
 
 
 def weighted_ppo_clip(
-    log_prob: torch.Tensor,
-    old_log_prob: torch.Tensor,
-    advantages: torch.Tensor,
-    mask: torch.Tensor,
+    log_prob: Tensor,
+    old_log_prob: Tensor,
+    advantages: Tensor,
+    mask: Tensor,
     *,
-    token_weights: torch.Tensor,
+    token_weights: Tensor,
     eps_low: float,
     eps_high: float,
-) -> tuple[torch.Tensor, torch.Tensor]:
+) -> tuple[Tensor, Tensor]:
     """ppo_clip with every advantage multiplied by its token's weight: the loss of CW-GRPO and of
     Clip-Cov.
 
@@ -184,14 +172,14 @@ def weighted_ppo_clip(
 
 
 def kl_cov(
-    log_prob: torch.Tensor,
-    old_log_prob: torch.Tensor,
-    advantages: torch.Tensor,
-    mask: torch.Tensor,
+    log_prob: Tensor,
+    old_log_prob: Tensor,
+    advantages: Tensor,
+    mask: Tensor,
     *,
-    token_weights: torch.Tensor,
+    token_weights: Tensor,
     kl_coef: float,
-) -> tuple[torch.Tensor, torch.Tensor]:
+) -> tuple[Tensor, Tensor]:
     """KL-Cov: no clip, but a penalty on the tokens of largest covariance, those with token_weights
     1 (`top_covariance`).
 
@@ -208,11 +196,8 @@ def kl_cov(
 
 
 def cw_grpo_repository(
-    log_prob: torch.Tensor,
-    old_log_prob: torch.Tensor,
-    advantages: torch.Tensor,
-    mask: torch.Tensor,
-) -> tuple[torch.Tensor, torch.Tensor]:
+    log_prob: Tensor, old_log_prob: Tensor, advantages: Tensor, mask: Tensor
+) -> tuple[Tensor, Tensor]:
     """CW-GRPO as the author's repository computes it, not as the paper says.
 
         c_t = (log_prob_t - mean over the response) (A_t - mean of A over the rows given)

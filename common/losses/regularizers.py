@@ -5,10 +5,10 @@ of the KL only on samples of the current policy; none is corrected for older sam
 element by element, so values on padding stay on padding.
 """
 
-import torch
+from torch import Tensor
 
 
-def kl_k1(log_prob: torch.Tensor, ref_log_prob: torch.Tensor) -> torch.Tensor:
+def kl_k1(log_prob: Tensor, ref_log_prob: Tensor) -> Tensor:
     """The estimator k1: unbiased, of either sign.
 
         k1_t = d_t
@@ -20,7 +20,7 @@ def kl_k1(log_prob: torch.Tensor, ref_log_prob: torch.Tensor) -> torch.Tensor:
     return log_prob - ref_log_prob
 
 
-def kl_k2(log_prob: torch.Tensor, ref_log_prob: torch.Tensor) -> torch.Tensor:
+def kl_k2(log_prob: Tensor, ref_log_prob: Tensor) -> Tensor:
     """The estimator k2: biased, but the mean of its gradient is the gradient of the KL.
 
         k2_t = d_t^2 / 2
@@ -31,7 +31,7 @@ def kl_k2(log_prob: torch.Tensor, ref_log_prob: torch.Tensor) -> torch.Tensor:
     return (log_prob - ref_log_prob) ** 2 / 2
 
 
-def kl_k3(log_prob: torch.Tensor, ref_log_prob: torch.Tensor) -> torch.Tensor:
+def kl_k3(log_prob: Tensor, ref_log_prob: Tensor) -> Tensor:
     """The estimator k3: unbiased and non-negative. The mean of its gradient is the gradient of
     KL(pi_ref || pi).
 

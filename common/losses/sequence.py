@@ -1,19 +1,19 @@
 """Policy losses whose ratio belongs to the sequence, `(B, T) -> (B, T)`; see `clip.py`."""
 
-import torch
+from torch import Tensor
 
 from common.losses.clip import log_ratio, surrogate
 
 
 def gspo(
-    log_prob: torch.Tensor,
-    old_log_prob: torch.Tensor,
-    advantages: torch.Tensor,
-    mask: torch.Tensor,
+    log_prob: Tensor,
+    old_log_prob: Tensor,
+    advantages: Tensor,
+    mask: Tensor,
     *,
     eps_low: float,
     eps_high: float,
-) -> tuple[torch.Tensor, torch.Tensor]:
+) -> tuple[Tensor, Tensor]:
     """GSPO: the ratio belongs to the response, and the clip acts on whole responses.
 
         s_i     = exp((1 / T_i) sum_t (log_prob_t - old_log_prob_t))

@@ -1,19 +1,15 @@
 """Differential smoothing: an advantage that looks at how likely the response was."""
 
 import torch
+from torch import Tensor
 
-from common.errors import UserError
+from common.errors import require
 from common.losses.clip import ppo_clip
 
 
 def smoothed(
-    old_log_prob: torch.Tensor,
-    advantages: torch.Tensor,
-    mask: torch.Tensor,
-    *,
-    gamma_p: float,
-    gamma_n: float,
-) -> torch.Tensor:
+    old_log_prob: Tensor, advantages: Tensor, mask: Tensor, *, gamma_p: float, gamma_n: float
+) -> Tensor:
     """Return the advantage of DS-GRPO, (B, T) for advantages (B, 1) or (B, T).
 
         s_i    = log pi_old(y_i | x) = sum_t old_log_prob_t, in nats, <= 0
@@ -24,24 +20,23 @@ def smoothed(
     Raises UserError for a negative coefficient.
     """
     for name, value in (("gamma_p", gamma_p), ("gamma_n", gamma_n)):
-        if value < 0:
-            raise UserError(f"method.loss.{name}={value}: must be >= 0")
+        require(value >= 0, f"method.loss.{name}", value, "must be >= 0")
     s = torch.where(mask > 0, old_log_prob, 0).sum(1, keepdim=True)
     shift = torch.where(advantages > 0, -gamma_p * s, gamma_n * s)
     return torch.where(advantages == 0, 0, advantages + shift)
 
 
 def smoothed_ppo_clip(
-    log_prob: torch.Tensor,
-    old_log_prob: torch.Tensor,
-    advantages: torch.Tensor,
-    mask: torch.Tensor,
+    log_prob: Tensor,
+    old_log_prob: Tensor,
+    advantages: Tensor,
+    mask: Tensor,
     *,
     eps_low: float,
     eps_high: float,
     gamma_p: float,
     gamma_n: float,
-) -> tuple[torch.Tensor, torch.Tensor]:
+) -> tuple[Tensor, Tensor]:
     """PPO's clip with the advantage of differential smoothing (DS-GRPO).
 
         A_i^DS = A_i - gamma_p log pi_old(y_i | x)   if r_i = R_c

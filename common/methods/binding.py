@@ -91,10 +91,7 @@ def all_groups(group_size: int) -> torch.Tensor:
 
 
 def group_weights(
-    bound: Bound,
-    correct: torch.Tensor,
-    reward: Reward,
-    arguments: dict,
+    bound: Bound, correct: torch.Tensor, reward: Reward, arguments: dict
 ) -> torch.Tensor:
     """Return the weights of groups in which the responses marked `correct` are right, (P, G) in
     float64. Each group is a batch of its own, with responses of equal length."""

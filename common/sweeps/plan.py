@@ -168,10 +168,6 @@ class Reproduce:
             found += named
         return found
 
-    def words(self, part: str) -> list[str]:
-        """Return the arguments of one of the paper's own parts at this scale."""
-        return self.scales[self.scale].parts[part]
-
 
 def scales_of(paper: str, *words: str) -> Reproduce:
     """Return the checked reproduce.yaml of a paper, with the overrides `words`."""
@@ -243,12 +239,19 @@ def changed(
 ) -> Reproduce:
     """Return `config` with `words` added to the overrides of every sweep of its scale, after the
     sweep's own, and with `seeds` instead of the sweep's, if given."""
-    scale = config.scales[config.scale]
-    sweeps = [
-        replace(one, overrides=[*one.overrides, *words], seeds=list(seeds or one.seeds))
-        for one in scale.sweeps
-    ]
-    return replace(config, scales={**config.scales, config.scale: replace(scale, sweeps=sweeps)})
+    return _with(
+        config,
+        [
+            replace(one, overrides=[*one.overrides, *words], seeds=list(seeds or one.seeds))
+            for one in config.sweeps
+        ],
+    )
+
+
+def _with(config: Reproduce, sweeps: list[Sweep]) -> Reproduce:
+    """Return `config` with these sweeps in its scale."""
+    scale = replace(config.scales[config.scale], sweeps=sweeps)
+    return replace(config, scales={**config.scales, config.scale: scale})
 
 
 def tried(config: Reproduce, steps: int) -> Reproduce:
@@ -257,7 +260,6 @@ def tried(config: Reproduce, steps: int) -> Reproduce:
     The results go to <results_dir>/trial. A trial measures no weights and waits for no gate."""
     words = [f"optim.steps={steps}", f"eval.every={steps}", "checkpoint_every=1"]
     words += ["keep_checkpoints=false", "eval.n=1", "eval.curve_n=1", "eval.k=[1]"]
-    scale = config.scales[config.scale]
     sweeps = [
         replace(
             one,
@@ -273,22 +275,22 @@ def tried(config: Reproduce, steps: int) -> Reproduce:
             baselines={},
             measures={},
         )
-        for one in scale.sweeps
+        for one in config.sweeps
     ]
-    scales = {**config.scales, config.scale: replace(scale, sweeps=sweeps)}
     apart = str(Path(config.results_dir) / "trial")
-    return replace(config, scales=scales, gates={}, results_dir=apart)
+    return replace(_with(config, sweeps), gates={}, results_dir=apart)
 
 
 def without(config: Reproduce, names: Collection[str]) -> Reproduce:
     """Return `config` without the rows of these names in the sweeps of its scale. A row whose
     baseline is left out is refused later (`evaluations_of`)."""
-    scale = config.scales[config.scale]
-    left = [
-        replace(sweep, rows=[row for row in sweep.rows if run_name(sweep, row) not in names])
-        for sweep in config.sweeps
-    ]
-    return replace(config, scales={**config.scales, config.scale: replace(scale, sweeps=left)})
+    return _with(
+        config,
+        [
+            replace(sweep, rows=[row for row in sweep.rows if run_name(sweep, row) not in names])
+            for sweep in config.sweeps
+        ],
+    )
 
 
 def only(config: Reproduce, rows: str, seeds: str) -> Reproduce:
@@ -362,10 +364,9 @@ def evaluations_of(runs: list[Experiment], sweep: Sweep) -> list[Evaluate]:
     experiment of no steps stands for the untrained model: it has one evaluation per benchmark, and
     no training. Raises UserError for a baseline that is not in the sweep.
     """
-    unknown = sorted(set(sweep.also_at) - set(sweep.benchmarks))
-    require(not unknown, "also_at", unknown, f"use some of {', '.join(sweep.benchmarks)}")
-    unknown = sorted(set(sweep.scored) - set(sweep.benchmarks))
-    require(not unknown, "scored", unknown, f"use some of {', '.join(sweep.benchmarks)}")
+    for key, named in (("also_at", sweep.also_at), ("scored", sweep.scored)):
+        unknown = sorted(set(named) - set(sweep.benchmarks))
+        require(not unknown, key, unknown, f"use some of {', '.join(sweep.benchmarks)}")
     found = []
     by_label = {(x.model.name, x.seed, x.label): x.run_id for x in runs}
     for x in runs:

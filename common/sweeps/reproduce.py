@@ -115,7 +115,7 @@ def parts(config: Reproduce, after: str) -> list[Task]:
 def compute(config: Reproduce, name: str) -> None:
     """Run one of the paper's own parts."""
     function = named({"_target_": config.parts[name].run}, f"parts.{name}")
-    words = config.words(name)
+    words = config.scales[config.scale].parts[name]
     if not (ROOT / "papers" / config.paper / "configs" / f"{name}.yaml").exists():
         function(Path(config.root), **{key: value(key, x) for key, x in pairs(words).items()})
         return

@@ -44,12 +44,7 @@ def test_list_prefetch_and_show(hub, local, capsys):
         (["prefetch=some"], "prefetch=some"),
         (["fetch=true"], "did you mean prefetch"),
         (["eval=math50"], "math500"),
-        (["eval=math500,aime24"], "name one"),
         (["eval=math500", "index=x"], "index=x"),
-        (["index=1"], "index=1"),
-        (["prefetch=true", "eval=math500", "chat=qwen"], "chat=qwen"),
-        (["prefetch=true"], "prefetch=true: name sets"),
-        (["prefetch=all", "eval=math500"], "prefetch=all"),
     ],
 )
 def test_mistaken_commands(arguments, part, capsys):
