@@ -18,8 +18,9 @@ from common.models.load import load_model
 from common.models.store import identity, save
 from common.models.teacher_forcing import scores
 from common.progress import tracked
+from common.results.collect import evaluations
 from common.results.columns import COLUMNS, SCORE
-from common.results.files import config_hash, read_csv, read_jsonl, write, write_csv, write_jsonl_gz
+from common.results.files import config_hash, read_jsonl, write, write_csv, write_jsonl_gz
 from common.types import Prompt, Verify
 
 KL_SAMPLES = 8  # of each problem; precise to a hundredth of a nat over the testbeds' problems
@@ -172,7 +173,8 @@ def write_evaluation(
     `eval/step-<step>*.csv`; return the rows."""
     frames = [metric_rows(one, x.eval.k) for one in sampled]
     rows = _named(x, step, pd.concat([*frames, *more], ignore_index=True))
-    write_csv(folder / "eval" / f"step-{step:05d}-counts.csv", samples.concatenate(sampled))
+    counts = pd.concat([one.counts() for one in sampled], ignore_index=True)
+    write_csv(folder / "eval" / f"step-{step:05d}-counts.csv", counts)
     write_csv(folder / "eval" / f"step-{step:05d}.csv", rows)
     return rows
 
@@ -183,7 +185,7 @@ def write_last(x: Experiment, folder: Path) -> None:
     step = x.optim.steps
     last = folder / "eval" / f"step-{step:05d}-counts.csv"
     write(folder / "counts.csv", last.read_bytes())
-    frames = [read_csv(path) for path in sorted((folder / "eval").glob("step-?????.csv"))]
+    frames = evaluations(folder)
     if step > 0:
         curve = pd.read_json(folder / "metrics.jsonl", lines=True)
         row: dict = {"benchmark": "training", "metric": "active_groups", "unit": "percent"}

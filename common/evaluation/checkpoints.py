@@ -26,10 +26,9 @@ from typing import Literal, TypeAlias
 
 import pandas as pd
 
-from common.errors import UserError, require
+from common.errors import require
 from common.metrics.passk import pass_at_k
-from common.results.collect import counts_of
-from common.results.files import read_csv
+from common.results.collect import counts_of, evaluations
 
 # A number is a training step. 0 is the model before training, for a row that trains nothing.
 Choice: TypeAlias = Literal["last", "best", "peak", "plateau"] | int
@@ -159,10 +158,8 @@ def _ks(curve: pd.DataFrame) -> list[int]:
 
 
 def curve_of(run: Path) -> pd.DataFrame:
-    """Return all evaluations of a finished run: the rows of eval/step-*.csv. Raises UserError for
-    an unfinished run."""
-    if not (run / "DONE").exists():
-        raise UserError(f"{run}: is not finished; its evaluation waits for it")
-    files = sorted((run / "eval").glob("step-?????.csv"))
-    require(bool(files), "checkpoint", run / "eval", "holds no evaluation to choose by")
-    return pd.concat([read_csv(file) for file in files], ignore_index=True)
+    """Return all evaluations of a finished run. Raises UserError for an unfinished run."""
+    require((run / "DONE").exists(), "run", run, "is not finished; its evaluation waits for it")
+    found = evaluations(run)
+    require(bool(found), "checkpoint", run / "eval", "holds no evaluation to choose by")
+    return pd.concat(found, ignore_index=True)

@@ -103,14 +103,12 @@ class Evaluate:
     @property
     def path(self) -> Path:
         """The run folder."""
-        readable = f"{self.row.trained}-{self.row.benchmark}" if self.row else self._readable
+        readable = f"{self.label}-{self.eval.name}"
+        if self.row:
+            readable = f"{self.row.trained}-{self.row.benchmark}"
         readable += "-scored" if self.scores else ""
         paper = self.row.paper if self.row else PAPER
         return Path(self.results_dir) / paper / run_name(readable, self.identity())
-
-    @property
-    def _readable(self) -> str:
-        return f"{self.label}-{self.eval.name}"
 
     def identity(self) -> dict:
         """Return all that the numbers depend on. A trained model is represented by its run id,

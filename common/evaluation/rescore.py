@@ -6,7 +6,6 @@ rlvr rescore run=RUN_FOLDER [eval.verifier.OPTION=VALUE ...] [eval.deadline=3] [
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
 import pandas as pd
@@ -16,14 +15,12 @@ from common.config.files import read
 from common.config.words import pairs, split
 from common.errors import require
 from common.evaluation.config import PAPER, options, run_name
-from common.evaluation.store import each, fill, finish, of_part, stored
+from common.evaluation.store import fill, finish, stored
 from common.results.collect import verify
 from common.results.files import read_jsonl, sha256, write_csv
 from common.results.run import Run
 from common.verifiers.fingerprint import fingerprint
 from common.verifiers.pool import Pool
-
-SHOWN = 5  # examples that are printed; all are stored
 
 
 def rescore(words: list[str]) -> Path:
@@ -31,12 +28,9 @@ def rescore(words: list[str]) -> Path:
     return the new run folder.
 
     The new folder has no responses, but has changes.csv: every sample whose outcome changed. Its
-    name depends on the samples, the options and all that a verdict depends on, so that a verifier
-    that was fixed scores again. A verdict depends on the files of the verifier's folder (or its one
-    file), the files of its parts if it is a sum, whatever these import of common/, and the versions
-    of the libraries that they use (math-verify, latex2sympy2_extended, sympy; lm-eval, langdetect,
-    nltk). The references are those stored with the run, so another verifier must be able to read
-    them. Raises UserError if the run is unfinished or damaged.
+    name depends on the samples, the options and all that a verdict depends on
+    (common/verifiers/fingerprint.py), so that a verifier that was fixed scores again. The
+    references are those stored with the run. Raises UserError if the run is unfinished or damaged.
     """
     settings, others = split(
         words, {"run": "", "workers": "2", "memory_gb": "4", "results_dir": ""}
@@ -62,12 +56,15 @@ def rescore(words: list[str]) -> Path:
     run = Run(root, PAPER, name, identity)
     if not run.done:
         _score_again(run, source, benchmark, settings)
-        before, after = stored(source), stored(run.path)
-        write_csv(run.path / "changes.csv", changes(before, after))
-        named = of_part(source, benchmark["name"])
-        finish(run, named, config["label"], config.get("sampling", {}).get("seed"))
+    before, after = stored(source), stored(run.path)
+    table = changes(before, after)
+    if not run.done:
+        write_csv(run.path / "changes.csv", table)
+        finish(run, benchmark["name"], config["label"], config["sampling"]["seed"])
     run.close()
-    _show_changes(source, run.path)
+    print(f"{run.path}\n{len(table)} of {len(before)} verdicts changed")
+    for (was, now), number in table.groupby(["before", "after"]).size().items():
+        print(f"  {was} -> {now}: {number}")
     return run.path
 
 
@@ -106,10 +103,11 @@ def _score_again(run: Run, source: Path, benchmark: dict, settings: dict[str, st
             return rows.drop(columns=["response", "ids"], errors="ignore")
 
         names = sorted((source / "samples").glob("*.jsonl.gz"))
-        fill(run, [int(path.name.partition(".")[0]) for path in names], each(chunk))
+        starts = [int(path.name.partition(".")[0]) for path in names]
+        fill(run, starts, lambda missing: ((start, chunk(start)) for start in missing))
 
 
-def changes(before, after):
+def changes(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
     """Return the samples whose outcome differs: problem_id, sample, before, after, parsed_before,
     parsed_after."""
     names = ["problem_id", "sample", "outcome", "parsed"]
@@ -119,24 +117,3 @@ def changes(before, after):
     both = both[both["outcome_before"] != both["outcome_after"]]
     both = both.rename(columns={"outcome_before": "before", "outcome_after": "after"})
     return both[["problem_id", "sample", "before", "after", "parsed_before", "parsed_after"]]
-
-
-def _show_changes(source: Path, run: Path) -> None:
-    names = dict.fromkeys(("problem_id", "parsed_before", "parsed_after"), str)
-    table = pd.read_csv(run / "changes.csv", dtype=names, keep_default_na=False)
-    total = int(pd.read_csv(run / "counts.csv")["n"].sum())
-    print(f"{run}\n{len(table)} of {total} verdicts changed")
-    for (before, after), number in Counter(zip(table.before, table.after, strict=True)).items():
-        print(f"  {before} -> {after}: {number}")
-    wanted = {(row.problem_id, row.sample): row for row in table.head(SHOWN).itertuples()}
-    for path in sorted((source / "samples").glob("*.jsonl.gz")):
-        if not wanted:
-            return
-        for sample in read_jsonl(path):
-            row = wanted.pop((sample["problem_id"], sample["sample"]), None)
-            if row is not None:
-                print(
-                    f"  {row.problem_id} sample {row.sample}: {row.before} -> {row.after}, parsed "
-                    f"{row.parsed_before[:60]!a} -> {row.parsed_after[:60]!a}, response ends "
-                    f"{sample['response'][-100:]!a}"
-                )

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import pandas as pd
 
 from common.config.schema import Evaluation
-from common.errors import UserError
 from common.metrics.passk import report
 from common.models.teacher_forcing import Pair
 from common.rollout.local import draw
@@ -80,13 +79,7 @@ def sample(
 
 def pairs(rows: list[dict], texts: dict[str, str], tokenizer) -> list[Pair]:
     """Return the token ids of each row's prompt, as the tokenizer gives them to the engines, and of
-    its response, as it was drawn. Raises UserError if a sample has no ids."""
-    lacking = [row for row in rows if not row.get("ids")]
-    if lacking:
-        raise UserError(
-            f"problem {lacking[0]['problem_id']}, sample {lacking[0]['sample']}: ids=null: the "
-            "sample is stored without its token ids; delete that run and sample again"
-        )
+    its response, as it was drawn."""
     if not rows:
         return []
     asked = list(dict.fromkeys(row["problem_id"] for row in rows))
@@ -113,8 +106,7 @@ def sample_rows(sampled: Sampled) -> pd.DataFrame:
     truncated         percent cut off by max_tokens
     response_length   tokens, the end token included
 
-    Samples of other programs may lack log_prob, tokens or stopped: a metric that needs them has no
-    row.
+    Without log_prob, such as at temperature 0, the entropies have no row.
     """
     rows, counts = sampled.rows, sampled.counts()
     by_problem = rows.groupby("problem_id")
@@ -131,27 +123,20 @@ def sample_rows(sampled: Sampled) -> pd.DataFrame:
             "n_samples": int(counts.n.iloc[0]),
         }
 
-    known = {name for name in ("log_prob", "tokens", "stopped") if rows[name].notna().all()}
     percent = lambda flags: 100 * flags.groupby(rows.problem_id).mean()  # noqa: E731
     found = []
-    if known >= {"log_prob", "tokens"}:
+    if rows.log_prob.notna().all():
         log_prob, tokens = by_problem.log_prob.sum(), by_problem.tokens.sum()
         pooled = {"value": -log_prob.sum() / tokens.sum()}
         found.append(row("token_entropy", -log_prob / tokens, "nats") | pooled)
-    if "log_prob" in known:
         found.append(row("sequence_entropy", -by_problem.log_prob.mean(), "nats"))
-    found.append(row("distinct_correct", counts.distinct, "answers"))
-    found.append(row("valid", percent(rows.outcome.isin(["correct", "wrong"])), "percent"))
-    if "stopped" in known:
-        found.append(row("truncated", percent(~rows.stopped.astype(bool)), "percent"))
-    if "tokens" in known:
-        found.append(row("response_length", by_problem.tokens.mean(), "tokens"))
+    found += [
+        row("distinct_correct", counts.distinct, "answers"),
+        row("valid", percent(rows.outcome.isin(["correct", "wrong"])), "percent"),
+        row("truncated", percent(~rows.stopped.astype(bool)), "percent"),
+        row("response_length", by_problem.tokens.mean(), "tokens"),
+    ]
     return pd.DataFrame(found)
-
-
-def concatenate(sampled: list[Sampled]) -> pd.DataFrame:
-    """Return the counts of several benchmarks as one table."""
-    return pd.concat([one.counts() for one in sampled], ignore_index=True)
 
 
 def warn_cut_off(share: float, key: str, limit: int) -> None:

@@ -62,25 +62,12 @@ def fill(
         write_jsonl_gz(paths[start], rows.where(rows.notna(), None).to_dict("records"))
 
 
-def each(chunk: Callable[[int], pd.DataFrame]) -> Callable:
-    """Return a `make` for `fill` that calls `chunk` with one start after another."""
-    return lambda starts: ((start, chunk(start)) for start in starts)
-
-
 def stored(run: Path, with_response: bool = False) -> pd.DataFrame:
     """Return all samples of a run without their token ids; with responses only if asked for."""
     rows, bulk = [], {"ids"} if with_response else {"ids", "response"}
     for path in sorted((run / "samples").glob("*.jsonl.gz")):
         rows += [{k: v for k, v in row.items() if k not in bulk} for row in read_jsonl(path)]
     return pd.DataFrame(rows)
-
-
-def of_part(run: Path, benchmark: str) -> str:
-    """Return the name of the benchmark; if some of its problems have no sample, add how many
-    have."""
-    asked = len(read_jsonl(run / "problems.jsonl.gz"))
-    there = stored(run)["problem_id"].nunique()
-    return benchmark if there == asked else f"{benchmark} ({there} of {asked} problems)"
 
 
 def finish(

@@ -2,7 +2,7 @@
 
     rlvr report [results_dir=results]
 
-Writes <results_dir>/report/index.html: claims, printed and rerun numbers, and figures. A paper with
+Writes <results_dir>/report/index.html: claims with their numbers, and figures. A paper with
 a finished comparison in <results_dir> is shown from there, every other one from the committed
 results. The figures are links to files, so the page belongs where it is written.
 """

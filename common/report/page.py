@@ -1,4 +1,4 @@
-"""The page of all papers: committed verdicts, tables and figures, put into templates/page.html.
+"""The page of all papers: committed verdicts and figures, put into templates/page.html.
 
 Jinja escapes every value. Figures are links to the files beside the page, whose tables of numbers
 have the same name. The same input gives the same bytes.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -39,20 +38,6 @@ NAMES = {
     SCOPES[2]: "the paper's size",
 }
 FRONT = "laptop_strong_matched"  # the figure that stands first
-CLAIMS = "Claims"  # the section of comparison.md that the page shows from claims.csv
-EMPHASIS = re.compile(r"\*{1,2}([\w ?.,']+)\*{1,2}")
-PICTURE = re.compile(r"!\[.*\]\((.*)\)")
-
-
-@dataclass(frozen=True)
-class Block:
-    """A part of a Markdown page: a heading, a line of text, a picture or a table."""
-
-    kind: str
-    text: str = ""
-    head: tuple[str, ...] = ()
-    rows: tuple[tuple[str, ...], ...] = ()
-    right: tuple[bool, ...] = ()  # which columns are numbers
 
 
 def build(home: Path, root: Path, reference: Path, folder: Path) -> str:
@@ -88,8 +73,7 @@ def build(home: Path, root: Path, reference: Path, folder: Path) -> str:
 def _shown(paper: Paper, place: Path, own: bool) -> dict:
     """Return what the template shows of a paper whose results are in the folder `place`."""
     figures = sorted((place / "figures").glob("*.png"), key=_order)
-    comparison = place / "comparison.md"
-    parts = sections(comparison.read_text())[1:] if comparison.exists() else []
+    tables = place / "comparison.md"
     return {
         "paper": paper,
         "place": place,
@@ -97,7 +81,7 @@ def _shown(paper: Paper, place: Path, own: bool) -> dict:
         "counts": counts(paper),
         "told": {claim.id: told(claim) for claim in paper.headlines},
         "claims": [(name, [*some]) for name, some in groupby(paper.claims, lambda c: c.section)],
-        "parts": [part for part in parts if part[0] != CLAIMS],
+        "tables": tables if tables.exists() else None,
         "front": next((one for one in figures if one.stem == FRONT), None),
         "figures": figures,
     }
@@ -126,47 +110,6 @@ def told(claim: Claim) -> str:
     reruns = [claim.findings[scope] for scope in (SCOPES[2], LAPTOP)]
     known = [one for one in reruns if one.word not in ("not run", UNCLAIMED)]
     return mark((known or reruns)[0])
-
-
-def sections(text: str) -> list[tuple[str, list[Block]]]:
-    """Return (title, blocks) of the beginning and of each "## " section of a Markdown page as
-    `compare` writes one."""
-    found = []
-    for part in re.split(r"^## ", text.removeprefix("# "), flags=re.M):
-        title, *lines = part.split("\n")
-        blocks: list[Block] = []
-        for kind, group in groupby(lines, _kind):
-            some = list(group)
-            if kind == "table":
-                blocks.append(_table(some))
-            elif kind == "text":
-                blocks.append(_text(" ".join(some)))
-            elif kind:
-                blocks += [_text(line) for line in some]
-        found.append((title, blocks))
-    return found
-
-
-def _kind(line: str) -> str:
-    """Return "" for an empty line, "line" where a line is a block of its own, else the block's."""
-    kinds = {"|": "table", "- ": "line", "### ": "line", "![": "line"}
-    return next((kind for start, kind in kinds.items() if line.startswith(start)), line and "text")
-
-
-def _table(lines: list[str]) -> Block:
-    cells = [re.split(r"(?<!\\)\|", line.strip()[1:-1]) for line in lines]
-    head, rule, *rows = [[cell.strip().replace("\\|", "|") for cell in line] for line in cells]
-    right = tuple(cell.endswith(":") for cell in rule)
-    return Block("table", head=tuple(head), rows=tuple(map(tuple, rows)), right=right)
-
-
-def _text(line: str) -> Block:
-    if line.startswith("### "):
-        return Block("head", line.removeprefix("### "))
-    picture = PICTURE.fullmatch(line)
-    line = EMPHASIS.sub(r"\1", line)
-    text = line.replace("\\|", "|")
-    return Block("picture", picture[1]) if picture else Block("text", text)
 
 
 def href(path: Path, folder: Path) -> str:

@@ -121,6 +121,11 @@ def collect(runs: Iterable[Path]) -> tuple[dict[Path, pd.DataFrame], list[str]]:
     return found, left_out
 
 
+def evaluations(run: Path) -> list[pd.DataFrame]:
+    """Return the result rows of each evaluation along a training run."""
+    return [read_csv(path) for path in sorted((run / "eval").glob("step-?????.csv"))]
+
+
 def counts_of(run: Path) -> tuple[pd.DataFrame, list[str]]:
     """Return (the counts of all evaluations of a run, with their `step`; what was left out)."""
     from common.results.checks import checked_counts
