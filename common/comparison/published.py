@@ -45,8 +45,8 @@ class Joined:
 
 
 def published(folder: Path) -> pd.DataFrame:
-    """Return all printed cells of a paper: the rows of table*.csv in `folder`. The column `printed`
-    is the value as it is written there."""
+    """Return all printed cells of a paper: the rows of table*.csv in `folder`, and those that
+    reprints.csv takes from another table. The column `printed` is the value as it is written."""
     return published_checked(folder)[0]
 
 
@@ -58,7 +58,12 @@ def published_checked(folder: Path) -> tuple[pd.DataFrame, list[str]]:
         frame, more = check_rows(pd.read_csv(path).assign(printed=as_text), str(path))
         frames.append(frame)
         problems += more
-    return pd.concat(frames, ignore_index=True), problems
+    whole = pd.concat(frames, ignore_index=True)
+    listed = folder / "reprints.csv"  # table, of_table, model: these cells are typed in of_table
+    for one in pd.read_csv(listed).itertuples() if listed.exists() else ():
+        same = whole[(whole["table"] == one.of_table) & (whole["model"] == one.model)]
+        whole = pd.concat([whole, same.assign(table=one.table)], ignore_index=True)
+    return whole, problems
 
 
 def reruns_of(paper: str, cells: pd.DataFrame) -> set[tuple[str, str]]:

@@ -31,7 +31,6 @@ class Spec:
     pairs: list[tuple[str, str]]  # methods that are also compared at matched pass@1
     # further result rows, from theory, simulation and the laptop runs, beside the gathered ones
     own_rows: Callable[[Path, Gathered], list[pd.DataFrame]]
-    baseline: str = "GRPO"  # the laptop method that the others are compared with
     # writes the paper's own tables of laptop runs; needs their folders, as some read all samples
     measure: Callable[[Path, Gathered], None] = lambda root, laptop: None
     # result rows from the logs of the cluster runs that the given rows name
