@@ -6,7 +6,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import pandas as pd
 import psutil
 
 from common.errors import UserError
@@ -19,7 +18,6 @@ from slurm import plan, queue, records
 from slurm.attempts import attempts, curve, progress, run_folder
 
 TAIL = 5  # lines of a failed job's log
-MISSING = "missing.csv"  # file with key, kind, state, detail of the jobs that have no result
 
 
 @dataclass(frozen=True)
@@ -53,12 +51,11 @@ class Cell:
         return self.state != "done" and not self.queued
 
 
-def cells(root: Path, paper: str, asked: bool = True) -> list[Cell]:
-    """Return a cell for every job of every submission, according to the job's newest submission.
-    SLURM is not `asked` where it does not matter whether a job still waits."""
+def cells(root: Path, paper: str) -> list[Cell]:
+    """Return a cell for every job of every submission, according to the job's newest submission."""
     rows = records.latest(root, paper)
     slurm_ids = [r["job_id"] for r in rows.values() if not r["job_id"].startswith("pid-")]
-    known = queue.states(slurm_ids) if asked and queue.available() else {}
+    known = queue.states(slurm_ids) if queue.available() else {}
     return [_cell(root, paper, row, known.get(row["job_id"])) for row in rows.values()]
 
 
@@ -76,20 +73,9 @@ def is_done(root: Path, paper: str, job: plan.Job) -> bool:
     return (run / "DONE").exists()
 
 
-def record_comparison(root: Path, paper: str) -> list[Cell]:
-    """Record, inside the comparison's job, which finished runs it saw, and in `missing.csv` which
-    jobs have no result. Return these jobs."""
-    try:
-        every = cells(root, paper)
-    except UserError:  # not all clusters answer compute nodes; finished jobs are known anyway
-        every = cells(root, paper, asked=False)
-    lost = [c for c in every if c.kind != "compare" and c.state != "done"]
-    place = records.folder(root, paper)
-    rows = [(c.key, c.kind, c.state, c.detail) for c in lost]
-    table = pd.DataFrame(rows, columns=["key", "kind", "state", "detail"])
-    write(place / MISSING, table.to_csv(index=False, lineterminator="\n"))
-    write(place / "compared", "\n".join(_finished(root, paper)) + "\n")
-    return lost
+def record_comparison(root: Path, paper: str) -> None:
+    """Record, inside the comparison's job, which finished runs it saw."""
+    write(records.folder(root, paper) / "compared", "\n".join(_finished(root, paper)) + "\n")
 
 
 def cancel(root: Path, paper: str) -> list[Cell]:

@@ -12,7 +12,7 @@ from common.comparison.spec import Spec, matches
 from common.datasets.commits import listed, several
 from common.metrics.noise import SHARE, problem_variance, sampling_sd
 from common.metrics.paired import Interval
-from common.results.provenance import GREY, of_runs, sets_of, states_of, worst
+from common.results.provenance import of_runs, sets_of, states_of
 
 CELL = ["table", "model", "method", "benchmark", "metric"]
 COLUMNS = [
@@ -200,13 +200,11 @@ def compare_cells(
     rerun: pd.DataFrame,
     exact: pd.DataFrame,
     runs: pd.DataFrame,
-    lost: pd.DataFrame,
 ) -> pd.DataFrame:
     """Return COLUMNS for every printed cell.
 
     printed: rows of published/table*.csv; rerun: `as_printed` cluster rows; exact: rows of closed
-    forms, one number each; runs: provenance of the rerun's runs; lost: table, model, method, state,
-    reason of runs without a usable result.
+    forms, one number each; runs: provenance of the rerun's runs.
 
     The interval is where one further run on the same problems, such as the printed one, would lie
     with 95 %: mean ± t_(S-1) s sqrt(1 + 1/S) over S seeds. With one seed it is ± 1.96 sqrt(2 v),
@@ -219,10 +217,6 @@ def compare_cells(
     table = []
     measured, closed = by_cell(rerun), by_cell(exact)
     noted, refused = footnotes(spec, printed), not_reproducible(spec, printed)
-    others: dict[tuple, list[tuple]] = {}
-    for one in spec.same_runs:
-        others.setdefault((one.table, one.method), []).append((one.of_table, one.of_method))
-    jobs = {of: rows for of, rows in lost.groupby(["table", "method", "model"])}
     states = states_of(runs)
     for cell, note, refusal in zip(printed.to_dict("records"), noted, refused, strict=True):
         row = {name: cell[name] for name in (*CELL, "k", "value", "unit")} | {"notes": note}
@@ -232,9 +226,7 @@ def compare_cells(
         elif key in measured:
             row |= _rerun(spec, cell, measured[key], states)
         else:
-            own = (cell["table"], cell["method"])
-            same = [(*one, cell["model"]) for one in (own, *others.get(own, []))]
-            row |= _absent(same, refusal, jobs)
+            row |= _absent(refusal)
         table.append(row)
     return pd.DataFrame(table, columns=COLUMNS)
 
@@ -306,17 +298,12 @@ def not_reproducible(spec: Spec, printed: pd.DataFrame) -> list[str | None]:
     return list(reasons)
 
 
-def _absent(same: list[tuple], refusal: str | None, jobs: dict[tuple, pd.DataFrame]) -> dict:
-    """Return the columns of a printed cell without a rerun: its verdict and the reason. `same`:
-    table, method and model of its own run, then of the other runs that stand for it."""
+def _absent(refusal: str | None) -> dict:
+    """Return the columns of a printed cell without a rerun: its verdict and the reason."""
+    nothing = {"run_ids": "", "state": ""}
     if refusal is not None:
-        return {"verdict": "not reproducible", "reason": refusal, "run_ids": "", "state": ""}
-    found = {"verdict": "not run", "reason": "no run of it is in the results"}
-    found |= {"run_ids": "", "state": ""}
-    for lost in (jobs[of] for of in same if of in jobs):
-        state = worst(state for state in lost["state"] if state in GREY)
-        return found | {"reason": "without a result: " + "; ".join(lost["reason"]), "state": state}
-    return found
+        return {"verdict": "not reproducible", "reason": refusal} | nothing
+    return {"verdict": "not run", "reason": "no run of it is in the results"} | nothing
 
 
 def rounding(cell: dict) -> float:

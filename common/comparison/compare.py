@@ -32,7 +32,6 @@ from common.comparison.gather import (
     Gathering,
     gather,
     gathered,
-    lost_runs,
 )
 from common.comparison.matched import at_matched_accuracy
 from common.comparison.published import own_names, published_checked
@@ -60,7 +59,6 @@ class Comparison:
     against_base: pd.DataFrame  # what RL changed in the model it started from
     notes: pd.DataFrame  # the paper's inconsistencies
     runs: pd.DataFrame  # provenance.COLUMNS
-    missing: pd.DataFrame  # cluster jobs without a result
     left_out: list[str]
     scopes: dict[str, pd.DataFrame]  # the rows that claims are about
     cluster: Gathered  # cluster runs, without rows that two runs give for one cell
@@ -89,7 +87,7 @@ def compared(spec: Spec, root: Path, *steps: Callable[[Path], object]) -> None:
 
 def compare(spec: Spec, root: Path, found: Gathering | None = None) -> None:
     """Print the comparison, and write it to <root>/<paper>/: claims.csv, gaps.csv, cells.csv
-    (printed cells with a rerun or a lost one), comparison.csv (all reruns), comparison.md, and,
+    (printed cells with a rerun), comparison.csv (all reruns), comparison.md, and,
     where there is something in them, against_base.csv, replication.csv, gains.csv and the paper's
     figures of cluster rows. `found`: what was gathered before."""
     from common.comparison import cluster_figures
@@ -99,12 +97,11 @@ def compare(spec: Spec, root: Path, found: Gathering | None = None) -> None:
     for reason in result.left_out:
         print(f"left out: {reason}", file=sys.stderr)
     folder = root / spec.paper
-    lost = result.cells["reason"].str.startswith("without a result")
     rerun = result.summary["scope"] != "published"  # the printed numbers are in published/
     tables = {
         "claims": result.verdicts,
         "gaps": result.gaps,
-        "cells": result.cells[result.cells["rerun"].notna() | lost],
+        "cells": result.cells[result.cells["rerun"].notna()],
         "comparison": result.summary[rerun],
     }
     tables |= {"gains": result.gains} if result.gains["rerun"].notna().any() else {}
@@ -146,8 +143,6 @@ def assess(
     problems += check_names(reruns[CLUSTER].rows, printed, place, ours, shared)
     tables = [reruns[scope].runs for scope in RERUNS]
     runs = pd.concat([frame for frame in tables if len(frame)] or tables, ignore_index=True)
-    missing, more = provenance.jobs(root, spec.paper)
-    problems += more
     for scope, one in reruns.items():
         whole, more = cells.one_source_each(one.rows, one.runs)
         problems += more
@@ -171,8 +166,7 @@ def assess(
             provenance.of_runs(ids, states) or ("" if verdict in judge.WITHOUT else numbers)
             for ids, verdict in verdicts[[f"{scope}_runs", scope]].itertuples(index=False)
         ]
-    lost = lost_runs(root / spec.paper, found.damaged, missing)
-    table = cells.compare_cells(spec, printed, as_printed, spec.exact(root), runs, lost)
+    table = cells.compare_cells(spec, printed, as_printed, spec.exact(root), runs)
     listed = home / "published" / "inconsistencies.csv"  # a paper may have none
     notes = pd.read_csv(listed, keep_default_na=False) if listed.exists() else pd.DataFrame()
     return Comparison(
@@ -185,7 +179,6 @@ def assess(
         summary=summary({"published": printed, **rows, CLUSTER: as_printed}, runs),
         notes=notes,
         runs=runs,
-        missing=missing,
         left_out=list(dict.fromkeys(problems)),
         scopes=scopes,
         cluster=reruns[CLUSTER],

@@ -37,7 +37,6 @@ class Gathering:
     """The results of a paper's finished runs by scope; a scope without a run has no entry."""
 
     scopes: dict[str, Gathered]
-    damaged: list[Path] = field(default_factory=list)  # finished runs with lost or changed numbers
     left_out: list[str] = field(default_factory=list)  # what was left out and why
 
     def write(self, root: Path, paper: str) -> None:
@@ -83,8 +82,7 @@ def gather(root: Path, paper: str) -> Gathering:
     }
     for scope, one in scopes.items():
         left_out += _gone(root / paper, scope, one.rows)
-    damaged = [m.parent for m in sorted((root / paper).glob("*/DONE")) if m.parent not in finished]
-    return Gathering(scopes, damaged, left_out)
+    return Gathering(scopes, left_out)
 
 
 def _superseded(configs: dict[Path, dict]) -> dict[Path, str]:
@@ -152,24 +150,6 @@ def read(root: Path, paper: str, scope: str) -> tuple[pd.DataFrame, pd.DataFrame
     """Return the stored (rows, counts) of a scope; both are empty if there are none."""
     one, _ = gathered(root, paper, scope)
     return one.rows, one.counts
-
-
-def lost_runs(home: Path, damaged: list[Path], missing: pd.DataFrame) -> pd.DataFrame:
-    """Return the runs of a paper that should have a usable result and do not: jobs without a
-    result, and finished runs with missing or changed numbers."""
-    lost = [
-        {
-            **{name: row[name] for name in ("table", "model", "method")},
-            "state": "",
-            "reason": f"{row['key']}: {row['state']} {row['detail']}".strip(),
-        }
-        for row in missing.to_dict("records")
-    ]
-    for run in damaged:
-        named = provenance.planned(home, run.name)
-        if named.get("method"):
-            lost.append({**named, "state": "changed", "reason": f"{run.name}: damaged"})
-    return pd.DataFrame(lost, columns=["table", "model", "method", "state", "reason"])
 
 
 def by_run(rows: pd.DataFrame) -> pd.DataFrame:

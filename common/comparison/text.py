@@ -190,10 +190,6 @@ def markdown(x) -> str:
                 parts += [f"\n## {scope.capitalize()}: {name} ({what})\n", warning]
                 parts.append(as_markdown(means("", part, columns)))
     parts += notes(x)
-    if len(x.missing):
-        parts.append("\n## Without a result\n")
-        for one in x.missing.itertuples():
-            parts.append(f"- {one.key} ({one.kind}): {one.state} {one.detail}\n")
     if x.left_out:
         parts += ["\n## Left out\n", *(f"- {reason}\n" for reason in x.left_out)]
     return "".join(parts)
@@ -213,7 +209,6 @@ def terminal(x) -> str:
     lines.append(claim_text.to_terminal(x.verdicts, x.gaps))
     lines += [f"{verdict}{said}" for verdict, said in apart(x.cells)]
     lines.append("printed cells: " + _counts(x.cells["verdict"]))
-    lines += [f"without a result: {x.key} {x.state} {x.detail}" for x in x.missing.itertuples()]
     return "\n".join(lines) + "\n"
 
 
@@ -255,17 +250,13 @@ def counted(rows: pd.DataFrame, known: Iterable[str] = ()) -> str:
 
 
 def apart(cells: pd.DataFrame) -> list[tuple[str, str]]:
-    """Return (the verdict, the rest of its line) of each cell whose rerun is not within noise, or
-    is lost. cells.csv has all cells."""
+    """Return (the verdict, the rest of its line) of each cell whose rerun is not within noise."""
     there = cells["rerun"].notna() & (cells["verdict"] != "within noise")
     lines = []
-    for row in cells[there | cells["reason"].str.startswith("without a result")].to_dict("records"):
+    for row in cells[there].to_dict("records"):
         where = " ".join(filter(None, (_plain(row[name]) for name in ("table", *CELL))))
         said = f" {where}: printed {row['value']:.4g}"
-        if pd.isna(row["rerun"]):
-            said += f": {row['reason']}"
-        else:
-            said += f", rerun {row['rerun']:.4g} [{row['low']:.4g}, {row['high']:.4g}]"
+        said += f", rerun {row['rerun']:.4g} [{row['low']:.4g}, {row['high']:.4g}]"
         said += f" ({row['state']} files)" * (row["state"] in GREY)
         lines.append((row["verdict"], said + f" ({row['notes']})" * bool(row["notes"])))
     return lines

@@ -10,9 +10,7 @@ import json
 from pathlib import Path
 
 import pandas as pd
-import yaml
 
-from common.results.checks import read_counts
 from common.results.files import sha256
 from common.results.run import SETS
 
@@ -114,40 +112,3 @@ def of_runs(run_ids: str, states: dict[str, str]) -> str:
     """Return the worst state of the runs in `run_ids`, which are joined by ";". A run without a
     known state, such as that of a closed form, is "computed"; without any run it is ""."""
     return worst(states.get(run, "computed") for run in run_ids.split(";")) if run_ids else ""
-
-
-def jobs(root: Path, paper: str) -> tuple[pd.DataFrame, list[str]]:
-    """Return the cluster jobs without a result, and messages. The columns are key, kind, state,
-    detail, and the planned table, model and method ("" where no stored configuration has them)."""
-    columns = ["key", "kind", "state", "detail", "table", "model", "method"]
-    path = root / paper / "cluster" / "missing.csv"
-    if not path.exists():
-        return pd.DataFrame(columns=columns), []
-    lost, problems = read_counts(path)
-    if problems or list(lost.columns) != columns[:4]:
-        return pd.DataFrame(columns=columns), [f"{path}: cannot be read; jobs without a result"]
-    lost = lost.fillna("").astype(str)
-    named = [planned(root / paper, key) for key in lost["key"]]
-    for name in columns[4:]:
-        lost[name] = [one.get(name, "") for one in named]
-    return lost, []
-
-
-def planned(home: Path, key: str) -> dict[str, str]:
-    """Return table, model and method of a run, from its folder or the configuration that it was
-    submitted with; {} where neither can be read."""
-    files = [home / key / "config.yaml", *sorted(home.glob(f"cluster/*/configs/{key}.yaml"))[::-1]]
-    for file in files:
-        if not file.exists():
-            continue
-        try:
-            config = yaml.safe_load(file.read_text())
-            row = config.get("row") or {}
-            model = config["model"]["name"] if isinstance(config["model"], dict) else ""
-            named = {"table": row.get("table") or config.get("table")}
-            named |= {"model": config["label"] if row else model}
-            named |= {"method": row.get("method") or config.get("label")}
-            return {name: str(value) for name, value in named.items() if value}
-        except (OSError, ValueError, LookupError, AttributeError, TypeError, yaml.YAMLError):
-            continue
-    return {}

@@ -70,7 +70,6 @@ def test_each_element_of_an_array_has_a_fate_of_its_own(lab, whole, hold):
         starts = [row["step"] for row in lab.attempts(run) if "start" in row]
         assert starts[0] == 0
         assert starts[1] >= 10  # resumed from its checkpoint
-    assert (lab.root / "f_grpo" / "cluster" / "missing.csv").read_text().count("\n") == 3
 
 
 def test_time_limit(lab, whole, hold):
