@@ -30,9 +30,7 @@ def run(root: Path) -> None:
     }
     tables = written(tables, weights)
     figures.fig_2(table, drawn / "fig2")
-    figures.table_1(table, drawn / "table1")
     figures.fig_7(tables["fig7"], drawn / "fig7")
-    figures.best_alpha(tables["sec14"], drawn / "sec14_alpha")
 
     checked = entropy.checks()
     tables = {
@@ -44,7 +42,6 @@ def run(root: Path) -> None:
     }
     tables = written(tables, theory)
     figures.entropy(tables["entropy"], drawn / "theorem_13_1")
-    figures.scaling(tables["scaling"], drawn / "theorem_12_1")
     figures.multi_turn(tables["multi_turn"], drawn / "retry")
 
 

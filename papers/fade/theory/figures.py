@@ -1,5 +1,4 @@
-"""Figures of the exact tables: masses (Figs. 2 and 7, Table 1 as a figure, sec 14.1), entropy
-(Theorem 13.1), pass@k scaling (Theorem 12.1), and retries."""
+"""Figures of the exact tables: masses (Figs. 2 and 7), entropy (Theorem 13.1), and retries."""
 
 from pathlib import Path
 
@@ -60,41 +59,6 @@ def fig_2(table: pd.DataFrame, path: Path, G: int = 16) -> None:
     save(figure, path, None)
 
 
-def table_1(table: pd.DataFrame, path: Path) -> None:
-    """Draw Table 1: a panel for every method with a printed closed form, m_S above and -m_F below.
-
-    Each shows the closed form (grey) and exact masses for G = 8 and 16 and in the population limit.
-    """
-    printed = table.dropna(subset=["closed_form_m_S"])
-    keys = list(printed.groupby(["method", "params"], sort=False).groups)
-    columns = 7
-    rows = -(-len(keys) // columns)
-    figure, axes = panels(columns, rows, width=1.45, height=1.35, sharex=True)
-    for axis, (method, params) in zip(axes.flat, keys, strict=False):
-        one = printed[(printed["method"] == method) & (printed["params"] == params)]
-        for side, sign in (("m_S", 1), ("m_F", -1)):
-            form = one[one["G"] == 8]
-            axis.plot(form["p"], sign * form[f"closed_form_{side}"], color="0.75", lw=4)
-            for G, color in ((8.0, COLORS[0]), (16.0, COLORS[1]), (np.inf, COLORS[6])):
-                line = one[one["G"] == G]
-                axis.plot(line["p"], sign * line[side], color=color, lw=0.9, label=f"G = {G:g}")
-        short = params.replace("unbiased=1, epsilon=1e-06", "").strip(", ")
-        axis.set_title(f"{method}\n{short}", fontsize=5.5)
-        axis.tick_params(labelsize=5)
-        axis.axhline(0, color="0.4", lw=0.6)
-    for axis in axes.flat[len(keys) :]:
-        axis.set_visible(False)
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(
-        handles[:3],
-        [*labels[:2], "population limit"],
-        title="$m_S$ above, $-m_F$ below; grey: the closed form",
-        loc="outside lower center",
-        ncols=3,
-    )
-    save(figure, path, None)
-
-
 def fig_7(table: pd.DataFrame, path: Path) -> None:
     """Draw Fig. 7: variance of the estimated weight by solve rate, exact and by delta method."""
     figure, axes = panels(1, width=4.2, height=3.0)
@@ -108,20 +72,6 @@ def fig_7(table: pd.DataFrame, path: Path) -> None:
         title="16 rollouts; dotted: Eq. 30",
     )
     axis.legend()
-    save(figure, path, table)
-
-
-def best_alpha(table: pd.DataFrame, path: Path) -> None:
-    """Draw the best alpha and the sweet spot against the slope c of the signal (sec 14.1)."""
-    figure, axes = panels(2, width=3.2)
-    for (G, line), color in zip(table.groupby("G", sort=False), COLORS, strict=False):
-        label = "known weights" if G == "inf" else f"G = {G:g}"
-        axes[0, 0].plot(line["c"], line["alpha"], "o-", ms=3, color=color, label=label)
-    axes[0, 0].set(xlabel="c of s(p) = exp(-c p)", title="best alpha")
-    axes[0, 0].legend()
-    one = table[table["G"] == "inf"]
-    axes[0, 1].plot(one["c"], one["sweet_spot"], "o-", ms=3, color=COLORS[6])
-    axes[0, 1].set(xlabel="c of s(p) = exp(-c p)", title="most informative solve rate")
     save(figure, path, table)
 
 
@@ -166,24 +116,6 @@ def entropy(table: pd.DataFrame, path: Path) -> None:
     handles, labels = axis.get_legend_handles_labels()
     axis.legend(handles[::2], labels[::2], fontsize=6.5)
     save(figure, path, pd.concat(rows, ignore_index=True))
-
-
-def scaling(table: pd.DataFrame, path: Path) -> None:
-    """Draw Theorem 12.1: 1 - pass@k by k with its asymptote, and its slope in log-log."""
-    figure, axes = panels(2, width=3.6, height=3.3)
-    for (density, line), color in zip(table.groupby("density", sort=False), COLORS, strict=False):
-        shown = line[line["miss"] > 1e-14]
-        axes[0, 0].loglog(shown["k"], shown["miss"], color=color, label=density)
-        axes[0, 0].loglog(shown["k"], shown["asymptote"], ":", color=color)
-        axes[0, 1].semilogx(line["k"], line["slope"].clip(upper=5), color=color, label=density)
-        if line["b"].notna().any():
-            axes[0, 1].axhline(line["b"].iloc[0], color=color, lw=0.6, ls=":")
-    axes[0, 0].set(
-        xlabel="k", ylabel="1 - pass@k", title=r"dotted: $C\,\Gamma(b)\,k^{-b}$", ylim=(1e-14, 3)
-    )
-    axes[0, 1].set(xlabel="k", title="slope in log-log (cut at 5); dotted: b")
-    axes[0, 0].legend(fontsize=6.5)
-    save(figure, path, table)
 
 
 def multi_turn(table: pd.DataFrame, path: Path) -> None:
