@@ -104,9 +104,10 @@ test-slurm: $(READY)
 test-verl: $(CLUSTER_VENV)/.ready
 	$(CLUSTER_VENV)/bin/python -m pytest -rs tests/cluster $(addprefix --ignore=,$(STARTS))
 
-STARTS := tests/cluster/test_verl_run.py
+STARTS := $(addprefix tests/cluster/test_verl_,run.py in_slurm.py)
 
-# After the others: test-verl's engines take 6 GB, and a full machine makes Ray kill a training.
+# One start of verl at a time, after the others: a machine has one SLURM, and test-verl's engines take 6 GB. A full
+# machine makes Ray kill a training.
 test-verl-start: test-slurm test-verl $(CLUSTER_VENV)/.ready
 	$(CLUSTER_VENV)/bin/python -m pytest -rs $(STARTS)
 	$(CLUSTER_VENV)/bin/python -m pytest -rs tests/slurm/test_ray.py
