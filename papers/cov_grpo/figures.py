@@ -10,7 +10,7 @@ import pandas as pd
 from common.comparison import laptop_figures
 from common.comparison.gather import LAPTOP, read
 from common.palette import colors
-from common.plotting import by_seed, dots, legend, panels, save
+from common.plotting import by_seed, legend, panels, save
 from papers.cov_grpo import laptop
 from papers.cov_grpo.covariance import figures as covariance_figures
 
@@ -21,16 +21,15 @@ CHECKPOINTS = (1, 1.5, 2)  # checkpoints of Table 3, in units of the training ho
 def draw(root: Path) -> None:
     """Draw every figure that the results below `root` allow, into <root>/cov_grpo/figures/."""
     folder, source = root / "cov_grpo" / "figures", root / "cov_grpo" / "covariance"
-    if (source / "steps.csv").exists():
-        covariance_figures.draw(source, folder)
+    if (source / "cumulative.csv").exists():
+        covariance_figures.draw(source, folder / "covariance")
     rows, _ = read(root, "cov_grpo", LAPTOP)
     laptop_figures.draw(rows, MAIN, folder)
-    curves, measured = laptop.read(root, "training"), laptop.read(root, "stability")
+    curves = laptop.read(root, "training")
     for table in laptop_figures.tables(rows, MAIN):
         shown = rows[(rows["table"] == table) | (rows["method"] == "base")]
         fig1(curves[curves["table"] == table], folder / f"{table}_fig1")
         table3(shown, folder / f"{table}_table3")
-        stability(measured[measured["table"] == table], folder / f"{table}_stability")
 
 
 def fig1(curves: pd.DataFrame, path: Path) -> None:
@@ -70,19 +69,4 @@ def table3(rows: pd.DataFrame, path: Path) -> None:
     for axis in axes[0]:
         axis.set_xticks(steps)
     legend(figure, axes[0, 0], 3)
-    save(figure, path, drawn)
-
-
-def stability(measured: pd.DataFrame, path: Path) -> None:
-    """Draw the stability of entropy (`laptop.stability`): dots are seeds, lines their means."""
-    shown = laptop_figures.present(measured, MAIN)
-    if not shown:
-        return
-    metrics = ("entropy_range", "entropy_swing", "entropy_drop", "entropy_jitter", "entropy_end")
-    figure, axes = panels(len(metrics), width=2.2, height=2.7)
-    drawn = measured[measured["method"].isin(list(shown))]
-    for axis, metric in zip(axes[0], metrics, strict=True):
-        part = drawn[drawn["metric"] == metric]
-        dots(axis, part, shown, list(shown), fontsize=7, rotation=30, ha="right")
-        axis.set_title(metric.replace("_", " ") + " (nats)", fontsize=8)
     save(figure, path, drawn)

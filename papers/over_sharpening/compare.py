@@ -14,7 +14,8 @@ from scipy.stats import hypergeom
 
 from common.comparison.gather import Gathered
 from common.comparison.training import logged, phases
-from papers.over_sharpening.embeddings import EMBEDDING, SIMILARITY, kernel
+from common.config.files import ROOT
+from papers.over_sharpening.embeddings import kernel
 from papers.over_sharpening.toy.formulas import COLLAPSED
 
 
@@ -138,23 +139,15 @@ def bootstrap_rows(counts: pd.DataFrame, k: int = 8) -> pd.DataFrame:
 
 
 def kernel_cells(root: Path) -> pd.DataFrame:
-    """Return App. G's numbers recomputed from its printed embeddings e: lambda = |e_Persian|^2,
+    """Return App. G's printed cells recomputed from its embeddings e: lambda = |e_Persian|^2,
     rho = e_Persian . e_Siamese and their ratio."""
-    persian, rows = EMBEDDING["persian"], []
-    for similarity, siamese in SIMILARITY.items():
-        method = f"{similarity.capitalize()} similarity"
-        lam, rho = kernel(similarity)
-        if similarity == "high":  # the paper prints lambda once
-            rows.append((method, "Persian", persian, "self_similarity_lambda", lam))
-        rows.append((method, "Siamese", siamese, "cross_similarity_rho", rho))
-        rows.append((method, "Siamese", siamese, "ratio_lambda_over_rho", lam / rho))
-    frame = pd.DataFrame(rows, columns=["method", "of", "e", "metric", "value"])
-    vectors = [
-        f"e_{of}=[{','.join(map(str, e))}]" for of, e in zip(frame["of"], frame["e"], strict=True)
-    ]
-    return frame.assign(table="appendix_g", model="toy softmax", benchmark=vectors).drop(
-        columns="e"
-    )
+    cells = pd.read_csv(ROOT / "papers/over_sharpening/published/table_appendix_g_kernel.csv")
+    values = []
+    for method, metric in zip(cells["method"], cells["metric"], strict=True):
+        lam, rho = kernel(method.removesuffix(" similarity").lower())
+        known = {"self_similarity_lambda": lam, "cross_similarity_rho": rho}
+        values.append((known | {"ratio_lambda_over_rho": lam / rho})[metric])
+    return cells[["table", "model", "method", "benchmark", "metric"]].assign(value=values)
 
 
 def logged_rows(root: Path, rows: pd.DataFrame) -> list[pd.DataFrame]:
@@ -170,14 +163,10 @@ def logged_rows(root: Path, rows: pd.DataFrame) -> list[pd.DataFrame]:
         return phases(log, ["entropy"]) | ({"rollout_seconds": seconds} if seconds else {})
 
     found = logged(root, "over_sharpening", rows[rows["table"] == "table4"], measured)
-    return [found, _slower(found[found["metric"] == "rollout_seconds"])]
-
-
-def _slower(seconds: pd.DataFrame) -> pd.DataFrame:
+    seconds = found[found["metric"] == "rollout_seconds"]
     key = ["table", "model", "benchmark", "seed"]
-    with_, without = (
-        seconds[seconds["method"] == method] for method in ("DAPO+IAC+DLC", "DAPO+IAC")
-    )
-    both = with_.merge(without[[*key, "value"]], on=key, suffixes=("", "_without"))
-    ratio = both["value"] / both["value_without"]
-    return both.assign(metric="rollout_ratio", value=ratio).drop(columns="value_without")
+    slow = seconds[seconds["method"] == "DAPO+IAC+DLC"]
+    plain = seconds[seconds["method"] == "DAPO+IAC"].rename(columns={"value": "plain"})
+    slow = slow.merge(plain[[*key, "plain"]], on=key)
+    slow = slow.assign(metric="rollout_ratio", value=slow["value"] / slow["plain"])
+    return [found, slow.drop(columns="plain")]

@@ -1,6 +1,9 @@
 """Settings of the covariance statistics, with checks."""
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from common.config.schema import Folder
 from common.errors import require
@@ -10,22 +13,11 @@ from common.errors import require
 class Covariance:
     experiment: str
     overrides: list[str]
-    steps: int
-    seeds: list[int]
-    eta: float
-    shares: list[float]
-    bin_width: float
+    steps: PositiveInt
+    seeds: Annotated[list[NonNegativeInt], Field(min_length=1)]
+    eta: PositiveFloat
+    shares: Annotated[list[Annotated[float, Field(gt=0, le=1)]], Field(min_length=1)]
     results_dir: Folder
 
     def __post_init__(self):
-        require(self.steps >= 1, "steps", self.steps, "must be at least 1")
-        for key in ("eta", "bin_width"):
-            require(getattr(self, key) > 0, key, getattr(self, key), "must be above 0")
-        once = bool(self.seeds) and len(set(self.seeds)) == len(self.seeds)
-        require(once and min(self.seeds) >= 0, "seeds", self.seeds, "give each once, from 0 on")
-        require(
-            bool(self.shares) and all(0 < share <= 1 for share in self.shares),
-            "shares",
-            self.shares,
-            "each in (0, 1]",
-        )
+        require(len({*self.seeds}) == len(self.seeds), "seeds", self.seeds, "give each once")

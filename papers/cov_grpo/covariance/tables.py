@@ -11,7 +11,6 @@ claims, with the seed as the first column:
     cumulative.csv   mean, tokens, share, contribution            Fig. 3
     percentiles.csv  mean, tokens, reading, side, share, value    Table 1
     weights.csv      step, reading and formulas.weight_summary
-    histogram.csv    reading, low, high, percent of the tokens with a gradient
     steps.csv        step, covariance, entropy, predicted and measured drifts
 `mean` is the mean in the covariance: token or sequence. `tokens` is all or active (those of groups
 with a gradient).
@@ -36,7 +35,7 @@ from common.verifiers.guard import judges
 from papers.cov_grpo.covariance.config import Covariance
 from papers.cov_grpo.covariance.formulas import READINGS, by_group, percentiles, weight_summary
 
-TABLES = ("cumulative", "percentiles", "weights", "histogram", "steps")
+TABLES = ("cumulative", "percentiles", "weights", "steps")
 MEANS = ("token", "sequence")
 
 
@@ -81,7 +80,7 @@ def stored_run(config: Covariance, x: Experiment) -> Path:
 def measure(x: Experiment, config: Covariance, folder: Path) -> dict:
     """Train `config.steps` steps of the experiment `x` and return the tables by name."""
     torch.set_num_threads(x.threads)
-    values, weights, steps = {mean: [] for mean in MEANS}, {}, []
+    values, steps = {mean: [] for mean in MEANS}, []
     active, summaries = [], []
     with judges(x.data.verifier, x.verification) as verify:
         loop = Loop(x, folder, verify)
@@ -93,7 +92,6 @@ def measure(x: Experiment, config: Covariance, folder: Path) -> dict:
             for mean in MEANS:
                 values[mean].append(covariances(batch, column, mean)[real])
             for reading, w in readings(batch, column).items():
-                weights.setdefault(reading, []).append(w[acting])
                 summary = weight_summary(w, column, batch.mask)
                 summaries.append({"step": step, "reading": reading} | summary)
             steps.append({"step": step} | row | drifts(loop, batch, advantages, config.eta))
@@ -106,7 +104,6 @@ def measure(x: Experiment, config: Covariance, folder: Path) -> dict:
         "cumulative": cumulative(pooled, mask, config.shares),
         "percentiles": table1(pooled, mask, config.shares),
         "weights": pd.DataFrame(summaries),
-        "histogram": histogram({k: torch.cat(v) for k, v in weights.items()}, config.bin_width),
         "steps": pd.DataFrame(steps),
     }
 
@@ -178,37 +175,26 @@ def entropy(loop, batch) -> float:
 def cumulative(pooled: dict, active, shares: list[float]):
     """Return Fig. 3's curve for each mean, over all tokens and over the active ones."""
     rows = []
-    for mean, c in pooled.items():
-        for tokens, values in (("all", c), ("active", c[active])):
-            held = cumulative_contribution(values, shares)
-            rows.append(pd.DataFrame({"share": shares, "contribution": held, "n": len(values)}))
-            rows[-1] = rows[-1].assign(mean=mean, tokens=tokens)
+    for mean, tokens, c in subsets(pooled, active):
+        held = cumulative_contribution(c, shares)
+        rows.append(pd.DataFrame({"share": shares, "contribution": held, "n": len(c)}))
+        rows[-1] = rows[-1].assign(mean=mean, tokens=tokens)
     return pd.concat(rows, ignore_index=True)
 
 
 def table1(pooled: dict, active, shares: list[float]):
     """Return Table 1's values for each mean and reading, over all tokens and the active ones."""
-    rows = []
-    for mean, c in pooled.items():
-        for tokens, values in (("all", c), ("active", c[active])):
-            for reading in READINGS:
-                frame = percentiles(values, shares, reading)
-                rows.append(frame.assign(mean=mean, tokens=tokens, reading=reading))
-    return pd.concat(rows, ignore_index=True)
+    return pd.concat(
+        [
+            percentiles(c, shares, reading).assign(mean=mean, tokens=tokens, reading=reading)
+            for mean, tokens, c in subsets(pooled, active)
+            for reading in READINGS
+        ],
+        ignore_index=True,
+    )
 
 
-def histogram(weights: dict, width: float):
-    """Return the percentage of active tokens in bins of one width, for each reading.
-
-    The bins go from 0 to beyond the largest weight, so that all seeds have the same bins as far as
-    their weights reach.
-    """
-    top = max(w.max().item() for w in weights.values())
-    edges = width * torch.arange(int(top / width) + 2).double()
-    frames = []
-    for reading, w in weights.items():
-        counts = torch.histogram(w.double(), edges).hist
-        percent = (100 * counts / len(w)).tolist()
-        sides = {"low": edges[:-1].tolist(), "high": edges[1:].tolist()}
-        frames.append(pd.DataFrame(sides | {"percent": percent}).assign(reading=reading))
-    return pd.concat(frames, ignore_index=True)
+def subsets(pooled: dict, active) -> list[tuple]:
+    """Return (mean, tokens, covariances) for each mean, of all tokens and of the active ones."""
+    kinds = (("all", slice(None)), ("active", active))
+    return [(mean, tokens, c[kind]) for mean, c in pooled.items() for tokens, kind in kinds]

@@ -2,26 +2,23 @@
 
     python -m papers.over_sharpening.theory [results_dir=results]
 
-Writes over_sharpening/theory/{checks,coupling,kernel}.csv and the figures `partition` and
-`coupling` below the results folder. Each run writes the same bytes.
+Writes over_sharpening/theory/{checks,coupling,kernel}.csv below the results folder. Each run writes
+the same bytes.
 """
 
 from pathlib import Path
 
 from common.cli import on_results
 from common.results.files import write_csv
-from papers.over_sharpening.theory import figures, tables
+from papers.over_sharpening.theory import tables
 
 
 def run(root: Path, thin: int = 1) -> None:
-    """Write every table and figure: 20 s on one core. `thin` > 1 checks 1/thin of the instances."""
-    folder = root / "over_sharpening"
-    groups, coupled = tables.groups(thin), tables.coupled(thin)
-    write_csv(folder / "theory" / "checks.csv", tables.checks(groups, thin))
-    write_csv(folder / "theory" / "coupling.csv", coupled)
-    write_csv(folder / "theory" / "kernel.csv", tables.kernel())
-    figures.partition(groups[groups["beta"] == tables.BETA], folder / "figures" / "partition")
-    figures.coupling(coupled, folder / "figures" / "coupling")
+    """Write every table: 20 s on one core. `thin` > 1 checks 1/thin of the instances."""
+    folder = root / "over_sharpening" / "theory"
+    write_csv(folder / "checks.csv", tables.checks(tables.groups(thin), thin))
+    write_csv(folder / "coupling.csv", tables.coupled(thin))
+    write_csv(folder / "kernel.csv", tables.kernel())
 
 
 if __name__ == "__main__":

@@ -139,12 +139,12 @@ def partition_bounds(
     return Bounds(first, 1 + p * (1 - p) * (A_plus - A_minus) / beta * gap, gap)
 
 
-def normalised_advantages(p: Array, *, unbiased: bool, G: int) -> tuple[Array, Array]:
+def normalised_advantages(p: Array) -> tuple[Array, Array]:
     """Return (A+, A-) = ((1 - p+) / sigma, -p+ / sigma) of a group with success rate p+ in (0, 1).
 
-    sigma = sqrt(p (1 - p)), times sqrt(G / (G - 1)) if `unbiased`. The paper does not say which.
+    sigma = sqrt(p (1 - p)), the population's. The paper does not say which.
     """
-    sigma = np.sqrt(p * (1 - p) * (G / (G - 1) if unbiased else 1))
+    sigma = np.sqrt(p * (1 - p))
     return (1 - p) / sigma, -p / sigma
 
 
@@ -210,9 +210,3 @@ def seen_bound(s: Spread, G: int, N: Array, y: Array, A_sum: Array, eta: float) 
     """
     stiff = s.rho_max * A_sum / (s.lambda_max + (G - 1) * s.rho_max)
     return eta * N * (s.lambda_min - s.rho_min) / (s.lambda_max - s.rho_max) * (y - stiff)
-
-
-def ratio(s: Spread, G: int, N: Array, y: Array, A_sum: Array) -> Array:
-    """Return R of Corollary 2.2: `seen_bound` over `unseen_bound`. N multiplies both terms; as
-    printed, the second term lacks it."""
-    return seen_bound(s, G, N, y, A_sum, 1.0) / unseen_bound(s, G, A_sum, 1.0)

@@ -170,7 +170,7 @@ def sampled_groups(G: int, beta: float, draws: int, seed: int) -> pd.DataFrame:
     X = (counts * correct).sum(1)
     keep = (X > 0) & (X < G)
     ref, correct, counts, X = ref[keep], correct[keep], counts[keep], X[keep]
-    plus, minus = formulas.normalised_advantages(X / G, unbiased=False, G=G)
+    plus, minus = formulas.normalised_advantages(X / G)
     A = np.where(correct, plus[:, None], minus[:, None])
     iac = np.where(correct, (plus * (G - X))[:, None], minus[:, None])
     bounds = formulas.partition_bounds(ref, counts, correct, A_plus=plus, A_minus=minus, beta=beta)
@@ -263,7 +263,7 @@ def coupling_checks(
     # |A| of a mixed group with normalised binary rewards; all copies of a mode are alike
     p = rng.integers(1, G, len(K)) / G
     right = np.take_along_axis(rng.random((len(K), G + 1)) < p[:, None], mode, axis=1)
-    plus, minus = formulas.normalised_advantages(p, unbiased=False, G=G)
+    plus, minus = formulas.normalised_advantages(p)
     y = N * np.where(right, plus[:, None], -minus[:, None]) / (BETA * G)
     total = y.sum(1)
     batch = K[:, :G, :G]

@@ -1,18 +1,12 @@
 """The settings of the toy, with checks of their values, and the cells that they define."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from common.config.schema import Folder, Method, Reward
 from common.errors import require
-
-ESTIMATORS = {  # name in the figures -> method file that defines its advantage
-    "raw": "reinforce",
-    "mean": "mean_only",
-    "normalised": "grpo",
-    "RLOO": "rloo",
-    "Reinforce++": "reinforce_pp_baseline",
-}
 
 
 @dataclass(frozen=True)
@@ -31,17 +25,17 @@ class Toy:
     estimators: list[str]
     calibrated: list[str]  # estimators that also run with IAC, with DLC and with both
     optimizers: list[Literal["sgd", "momentum", "adamw"]]
-    G: list[int]
-    lr: list[float]
+    G: list[Annotated[int, Field(ge=2)]]
+    lr: list[PositiveFloat]
     main_lr: float  # learning rate of most figures and of the calibrated cells
-    alpha: float
-    mu: float
+    alpha: NonNegativeFloat
+    mu: NonNegativeFloat
     importance_cap: float | None  # caps pi_theta / pi_sample under DLC; None: no correction
     start: Literal["zeros", "embeddings"]
-    seeds: int  # number of seeds, which are 0 .. seeds-1
-    steps: int
-    every: int  # steps between recorded points
-    traces: int  # number of seeds whose single curves are kept
+    seeds: PositiveInt  # number of seeds, which are 0 .. seeds-1
+    steps: PositiveInt
+    every: PositiveInt  # steps between recorded points
+    traces: PositiveInt  # number of seeds whose single curves are kept
     momentum: float
     betas: tuple[float, float]
     eps: float
@@ -53,16 +47,8 @@ class Toy:
 
     def __post_init__(self):
         for name in (*self.estimators, *self.calibrated):
-            require(name in ESTIMATORS, "estimators", name, f"use {', '.join(ESTIMATORS)}")
-        for G in self.G:
-            require(G >= 2, "G", G, "a group needs at least 2")
-        for lr in self.lr:
-            require(lr > 0, "lr", lr, "must be above 0")
-        for key in ("seeds", "steps", "every", "traces"):
-            require(getattr(self, key) >= 1, key, getattr(self, key), "must be at least 1")
+            require(name in self.methods, "estimators", name, f"use {', '.join(self.methods)}")
         require(self.main_lr in self.lr, "main_lr", self.main_lr, "must be one of lr")
-        require(self.alpha >= 0, "alpha", self.alpha, "must be >= 0")
-        require(self.mu >= 0, "mu", self.mu, "must be >= 0")
 
     @property
     def cells(self) -> list[Cell]:

@@ -1,36 +1,27 @@
-"""Figures 1 to 5 of over_sharpening (Sec. 2.4, App. G, H), drawn from the toy's tables, and two
-figures that the paper does not have: collapse in all settings, and collapse by learning rate."""
+"""Figures 1 to 5 of over_sharpening (Sec. 2.4, App. G, H), drawn from the toy's tables."""
 
 from pathlib import Path
 
 import pandas as pd
 
-from common.plotting import COLORS, band, legend, panels, plt, save
-from papers.over_sharpening.toy.formulas import COLLAPSED
+from common.plotting import band, legend, panels, plt, save
 
-KEY = ["optimizer", "G", "estimator", "alpha", "mu", "lr"]
 TITLES = {"raw": "raw", "mean": "mean-shifted", "normalised": "normalised"}
 OPTIMIZERS = {"sgd": "SGD", "momentum": "momentum", "adamw": "AdamW"}
 
 
 def draw(toy: Path, folder: Path) -> None:
-    """Draw toy_fig1 to toy_fig5, toy_collapse and toy_learning_rates from the tables
-    <toy>/{final,curves,traces}.csv.gz. All but toy_learning_rates use the main learning rate."""
-    final, curves, traces = (
-        pd.read_csv(toy / f"{name}.csv.gz") for name in ("final", "curves", "traces")
-    )
-    main = traces["lr"].iloc[0]
-    at_main = curves[curves["lr"] == main]
+    """Draw toy_fig1 to toy_fig5 from the tables <toy>/{curves,traces}.csv.gz, which are of the main
+    learning rate."""
+    curves, traces = (pd.read_csv(toy / f"{name}.csv.gz") for name in ("curves", "traces"))
     three = [(estimator, "sgd") for estimator in TITLES]
-    probabilities(at_main, traces, three, folder / "toy_fig1")
-    siamese(at_main, folder / "toy_fig2")
+    probabilities(curves, traces, three, folder / "toy_fig1")
+    siamese(curves, folder / "toy_fig2")
     two = [("RLOO", "sgd"), ("Reinforce++", "sgd")]
-    probabilities(at_main, traces, two, folder / "toy_fig3")
+    probabilities(curves, traces, two, folder / "toy_fig3")
     four = [(e, o) for e in ("raw", "normalised") for o in ("momentum", "adamw")]
-    probabilities(at_main, traces, four, folder / "toy_fig4")
-    calibrated(at_main, folder / "toy_fig5")
-    collapse(final[final["lr"] == main], folder / "toy_collapse")
-    learning_rates(final, folder / "toy_learning_rates")
+    probabilities(curves, traces, four, folder / "toy_fig4")
+    calibrated(curves, folder / "toy_fig5")
 
 
 def chosen(rows: pd.DataFrame, **values) -> pd.DataFrame:
@@ -90,12 +81,7 @@ def calibrated(curves: pd.DataFrame, path: Path) -> None:
         return
     alpha, mu = rest["alpha"].max(), rest["mu"].max()
     estimators = [name for name in TITLES if name in set(rest["estimator"])]
-    kinds = [
-        ("sgd", alpha, 0),
-        ("sgd", alpha, mu),
-        ("adamw", alpha, 0),
-        ("adamw", alpha, mu),
-    ]
+    kinds = [(name, alpha, memory) for name in ("sgd", "adamw") for memory in (0, mu)]
     figure, axes = panels(4, len(estimators), width=2.5, height=2.2, sharex=True, sharey=True)
     for line, estimator in zip(axes, estimators, strict=True):
         for axis, (optimizer, alpha, mu) in zip(line, kinds, strict=True):
@@ -104,9 +90,8 @@ def calibrated(curves: pd.DataFrame, path: Path) -> None:
                 plain = chosen(curves, **where)
                 axis.plot(plain["step"], plain["mean"], color="0.75", lw=1)
                 curve = chosen(curves, **where, alpha=alpha, mu=mu)
-                band(
-                    axis, curve["step"], curve, group_color(G, sizes), alpha=0.12, label=f"G = {G}"
-                )
+                color = group_color(G, sizes)
+                band(axis, curve["step"], curve, color, alpha=0.12, label=f"G = {G}")
             name = "IAC + DLC" if mu > 0 else "IAC"
             axis.set(title=f"{name}, {OPTIMIZERS[optimizer]}", ylim=(-0.03, 1.03))
         line[0].set(ylabel=f"{TITLES[estimator]}:\nlikelier of Cat, Persian")
@@ -114,62 +99,3 @@ def calibrated(curves: pd.DataFrame, path: Path) -> None:
         axis.set(xlabel="step")
     legend(figure, axes[0, 0], 4)
     save(figure, path, None)
-
-
-def shares(final: pd.DataFrame) -> pd.DataFrame:
-    """Return for each setting the percent of seeds that collapsed onto one label, and of seeds that
-    are frozen: both correct labels together have COLLAPSED but neither alone."""
-    both = final[["p_cat", "p_persian"]]
-    one = both.max(axis=1) >= COLLAPSED
-    frozen = (both.sum(axis=1) >= COLLAPSED) & ~one
-    frame = final.assign(collapsed=100.0 * one, frozen=100.0 * frozen)
-    return frame.groupby(KEY, as_index=False, sort=False)[["collapsed", "frozen"]].mean()
-
-
-def collapse(final: pd.DataFrame, path: Path) -> None:
-    """Draw the percent of seeds that collapsed onto one label, for every setting in `final`."""
-    table = shares(final)
-    names = {(0, 0): "", (1, 0): " + IAC", (0, 1): " + DLC", (1, 1): " + IAC + DLC"}
-    table["setting"] = [
-        e + names[(int(a > 0), int(m > 0))]
-        for e, a, m in table[["estimator", "alpha", "mu"]].values
-    ]
-    settings, sizes = list(table["setting"].unique()), sorted(table["G"].unique())
-    optimizers = [name for name in OPTIMIZERS if name in set(table["optimizer"])]
-    figure, axes = panels(
-        len(optimizers), width=2.2, height=0.7 + 0.24 * len(settings), sharey=True
-    )
-    for axis, optimizer in zip(axes[0], optimizers, strict=True):
-        part = table[table["optimizer"] == optimizer]
-        cells = part.pivot(index="setting", columns="G", values="collapsed").loc[settings, sizes]
-        axis.imshow(cells, cmap="Oranges", vmin=0, vmax=130, aspect="auto")
-        for y in range(len(settings)):
-            for x in range(len(sizes)):
-                axis.text(x, y, f"{cells.iloc[y, x]:.0f}", ha="center", va="center", fontsize=7)
-        axis.set_xticks(range(len(sizes)), [f"G={G}" for G in sizes], fontsize=7)
-        axis.set_yticks(range(len(settings)), settings, fontsize=8)
-        axis.grid(False)
-        axis.set_title(OPTIMIZERS[optimizer])
-    figure.suptitle(f"% of seeds with one label at {COLLAPSED:g} or more", fontsize=9)
-    save(figure, path, table)
-
-
-def learning_rates(final: pd.DataFrame, path: Path) -> None:
-    """Draw the percent of seeds that collapsed (full lines) and froze (dashed) against the learning
-    rate, as the mean over group sizes."""
-    table = shares(final[(final["alpha"] == 0) & (final["mu"] == 0)])
-    optimizers = [name for name in OPTIMIZERS if name in set(table["optimizer"])]
-    figure, axes = panels(len(optimizers), width=3.0, height=2.7, sharey=True)
-    for axis, optimizer in zip(axes[0], optimizers, strict=True):
-        rows = table[table["optimizer"] == optimizer]
-        for i, (estimator, group) in enumerate(rows.groupby("estimator", sort=False)):
-            mean = group.groupby("lr")[["collapsed", "frozen"]].mean()
-            style = {"color": COLORS[i], "lw": 5 - i}  # some lines coincide: widest first
-            axis.plot(mean.index, mean["collapsed"], "o-", ms=7 - i, label=estimator, **style)
-            style["lw"] = 2.5 - 0.4 * i
-            axis.plot(mean.index, mean["frozen"], "--", **style)
-        axis.set(xscale="log", xlabel="learning rate", title=OPTIMIZERS[optimizer])
-    axes[0, 0].set(ylabel="% of seeds")
-    figure.suptitle("full: collapsed onto one label; dashed: frozen with both", fontsize=9)
-    legend(figure, axes[0, 0], 5)
-    save(figure, path, table)

@@ -124,7 +124,7 @@ def test_agreement_by_hand():
 
 def settings(results, seeds: list[int], **changes) -> Covariance:
     """Three steps of the tiny model."""
-    given = dict(experiment="grpo", steps=3, eta=0.01, shares=[0.01, 0.2, 1.0], bin_width=0.1)
+    given = dict(experiment="grpo", steps=3, eta=0.01, shares=[0.01, 0.2, 1.0])
     given |= dict(overrides=[o for o in TINY if "optim.steps" not in o])
     return Covariance(**given | dict(seeds=seeds, results_dir=str(results)) | changes)
 
@@ -134,16 +134,12 @@ def test_the_command_measures_and_does_not_disturb_the_training(results, tmp_pat
     tiny = config.overrides
     folder = run(config)
     tables = {name: pd.read_csv(folder / f"{name}.csv") for name in TABLES}
-    lengths = {name: len(tables[name]) for name in TABLES if name != "histogram"}
+    lengths = {name: len(tables[name]) for name in TABLES}
     assert lengths == {"cumulative": 12, "percentiles": 48, "weights": 9, "steps": 3}
     assert all((table.columns[0], set(table["seed"])) == ("seed", {1}) for table in tables.values())
     whole = tables["cumulative"].query("share == 1")
     assert whole["contribution"].tolist() == pytest.approx([1.0] * 4)
     assert (tables["weights"]["mean"] - 1).abs().max() < 1e-5
-    percent = tables["histogram"].groupby("reading")["percent"].sum()
-    assert percent.tolist() == pytest.approx([100] * 3)
-    low = tables["histogram"]["low"].unique()
-    assert low.tolist() == pytest.approx([0.1 * bin for bin in range(len(low))])
     steps = tables["steps"]
     product = -steps["eta"] * steps["covariance"]
     assert steps["predicted"].tolist() == pytest.approx(product.tolist(), rel=1e-6)
@@ -189,9 +185,6 @@ def test_a_half_done_set_goes_on_with_the_seeds_that_are_left(results, monkeypat
     run(settings(results, [6, 1]))
     assert measured == [1, 2, 2, 6]
     assert pd.read_csv(folder / "steps.csv")["seed"].tolist() == [6, 6, 6, 1, 1, 1]
-
-
-# ---- figures
 
 
 def test_a_training_logs_table_1_in_both_readings():

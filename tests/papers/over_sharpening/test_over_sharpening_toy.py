@@ -147,15 +147,12 @@ def test_first_steps_of_collapse_are_exact():
     c = config("steps=60", "every=1", "seeds=20")
     u = formulas.uniforms(list(range(20)), 60, 8)
     simulated = tables.simulate(c, "momentum", 8, [Cell("raw", 0.0, 0.0, 1.0)], u)
-    winner = np.maximum(simulated["curves"]["p_cat"], simulated["curves"]["p_persian"])[:, 0]
-    both = (simulated["curves"]["p_cat"] + simulated["curves"]["p_persian"])[:, 0]
-    for s in range(20):
-        for values, step in (
-            (winner[:, s], simulated["one"][0, s]),
-            (both[:, s], simulated["both"][0, s]),
-        ):
-            reached = np.flatnonzero(values >= formulas.COLLAPSED)
-            assert (reached.min() if len(reached) else None) == (None if np.isnan(step) else step)
+    p_cat, p_persian = (simulated["curves"][name][:, 0] for name in ("p_cat", "p_persian"))
+    masses = {"one": np.maximum(p_cat, p_persian), "both": p_cat + p_persian}
+    for name, mass in masses.items():
+        reached = mass >= formulas.COLLAPSED
+        first = np.where(reached.any(0), reached.argmax(0), np.nan)
+        np.testing.assert_array_equal(simulated[name][0], first)
     assert np.isfinite(simulated["both"]).any()
 
 
@@ -166,17 +163,6 @@ def test_all_correct_groups_freeze_centred_estimators_only():
     p = tables.simulate(c, "sgd", 4, cells, u)["curves"]["p_cat"][-1, :, 0]
     assert p[0] > 0.9
     np.testing.assert_array_equal(p[1:], 0.25)
-
-
-def test_a_cell_does_not_depend_on_its_neighbours():
-    c = config()
-    u = formulas.uniforms([0, 1, 2], 40, 4)
-    cells = [Cell("raw", 0.0, 0.0, 1.0), Cell("raw", 0.0, 0.5, 1.0), Cell("mean", 1.0, 0.5, 0.3)]
-    together = tables.simulate(c, "adamw", 4, cells, u)
-    for i, cell in enumerate(cells):
-        alone = tables.simulate(c, "adamw", 4, [cell], u[:, 1:2])
-        for name, values in alone["curves"].items():
-            np.testing.assert_allclose(values[:, 0, 0], together["curves"][name][:, i, 1])
 
 
 def test_the_run_is_found_again(tmp_path, monkeypatch):
@@ -203,20 +189,16 @@ def test_the_run_is_found_again(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("override", "message"),
+    ("override", "key"),
     [
-        ("estimators=[row]", "estimators=row: use raw, mean"),
-        ("G=[1]", "G=1: a group needs"),
-        ("lr=[0,1.0]", "lr=0.0: must be above 0"),
-        ("main_lr=0.5", "main_lr=0.5: must be one of lr"),
-        ("steps=0", "steps=0: must be at least 1"),
-        ("mu=-1", "mu=-1.0: must be >= 0"),
+        ("estimators=[row]", "estimators"),
+        ("G=[1]", "G"),
+        ("main_lr=0.5", "main_lr"),
+        ("mu=-1", "mu"),
         ("optimizers=[lion]", "optimizers"),
-        ("start=ones", "start"),
-        ("+seed=1", "unknown key seed=1; did you mean seeds"),
+        ("+seed=1", "seed"),
     ],
 )
-def test_bad_input_names_key_and_remedy(override, message):
-    with pytest.raises(UserError) as error:
+def test_bad_input_names_its_key(override, key):
+    with pytest.raises(UserError, match=rf"\b{key}\b"):
         config(override)
-    assert message in str(error.value)
