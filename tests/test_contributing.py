@@ -5,8 +5,6 @@ import csv
 import html
 import json
 import re
-import shutil
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -38,17 +36,10 @@ def executed(folder: Path, section: str) -> str:
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory) -> Path:
-    """The tracked files of the checkout, and those of the document.
-
-    Without results, tests, and papers but one: the report takes three seconds for each.
-    """
-    left_out = re.compile(r"results/|tests/|papers/(?!f_grpo|__init__)")
+    """The checkout and the document's files; of the papers one, for the report takes three seconds
+    for each."""
     folder = tmp_path_factory.mktemp("checkout")
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
-    for name in listed.stdout.decode().strip("\0").split("\0"):
-        if not left_out.match(name) and (ROOT / name).exists():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, folder / name)
+    documents.copied(folder, r"results/|tests/|papers/(?!f_grpo|__init__)")
     (folder / ".venv").symlink_to(sys.prefix)
     documents.written(DOCUMENT, folder)
     return folder
@@ -103,10 +94,7 @@ def test_a_paper_is_known_to_make_submit_and_train(checkout):
 
 def pages() -> list[Path]:
     """The Markdown files that people write; reference results are made by commands."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "*.md"], cwd=ROOT, capture_output=True, check=True, text=True
-    )
-    names = listed.stdout.strip("\0").split("\0")
+    names = documents.tracked("*.md")
     return [ROOT / name for name in names if not name.startswith("results/reference/")]
 
 

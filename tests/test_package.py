@@ -2,13 +2,13 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import zipfile
 from importlib import metadata
 from pathlib import Path
 
+import documents
 import pytest
 from packaging.requirements import Requirement
 from tiny import ROOT
@@ -53,13 +53,7 @@ def test_a_mistaken_word_is_said_with_its_key_and_a_remedy(words, word):
 def installed(tmp_path_factory) -> Path:
     """What a wheel of the checkout's files puts into site-packages."""
     folder = tmp_path_factory.mktemp("wheel")
-    top = ("common", "papers", "configs", "slurm", "rlvr_papers", "pyproject.toml", "README.md")
-    for name in (*top, "LICENSE"):
-        if (ROOT / name).is_dir():
-            ignored = shutil.ignore_patterns("__pycache__")
-            shutil.copytree(ROOT / name, folder / name, ignore=ignored)
-        else:
-            shutil.copy(ROOT / name, folder)
+    documents.copied(folder, "results/|tests/")
     build = "from setuptools.build_meta import build_wheel as b; print(b('dist'))"
     done = subprocess.run(
         [sys.executable, "-c", build], cwd=folder, capture_output=True, text=True, timeout=300

@@ -1,13 +1,31 @@
 """Documents whose fenced blocks are executed: one whose first line is `# path/of/a.file` is that
-file, one of `sh` is run."""
+file, one of `sh` is run. And copies of the checkout to do that in."""
 
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
+from tiny import ROOT
+
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 _NAMED = re.compile(r"# ([\w./-]+\.\w+)\n")
+
+
+def tracked(*patterns: str) -> list[str]:
+    """The files of the checkout that git does not ignore."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", *patterns]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, text=True)
+    return [name for name in listed.stdout.strip("\0").split("\0") if (ROOT / name).is_file()]
+
+
+def copied(folder: Path, left_out: str) -> None:
+    """Copy the files whose names do not begin with this pattern."""
+    for name in tracked():
+        if not re.match(left_out, name):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, folder / name)
 
 
 def files(document: Path) -> dict[str, str]:
