@@ -8,14 +8,13 @@ it and the numbers of its deviations. Then it lists the deviations: every printe
 is silent have no printed setting; they are in the README's own table of choices.
 """
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from common.backends.printed import Sampled, beside
-from common.comparison.published import published, reruns_of
+from common.comparison.published import order, published, reruns_of
 from common.comparison.spec import spec_of
 from common.config.compose import compose
 from common.config.files import ROOT, papers
@@ -141,11 +140,6 @@ def _some(rows: list[Planned]) -> str:
     """Return the names of the first SHOWN rows, and how many more there are."""
     more = f" and {len(rows) - SHOWN} more" if len(rows) > SHOWN else ""
     return ", ".join(f"`{row.run.name}`" for row in rows[:SHOWN]) + more
-
-
-def order(table: str) -> tuple[list[int], str]:
-    """Return the sort key of a table: by number, the second version of a table after the first."""
-    return [int(number) for number in re.findall(r"\d+", table)], table
 
 
 def readme(paper: str) -> tuple[Path, str]:

@@ -3,6 +3,7 @@
 A cell's column `run` names the row (named experiment configuration) whose run is its rerun, or the
 rows whose runs make it together, separated by ";". It is empty where no row does."""
 
+import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -64,6 +65,11 @@ def published_checked(folder: Path) -> tuple[pd.DataFrame, list[str]]:
         same = whole[(whole["table"] == one.of_table) & (whole["model"] == one.model)]
         whole = pd.concat([whole, same.assign(table=one.table)], ignore_index=True)
     return whole, problems
+
+
+def order(table: str) -> tuple[list[int], str]:
+    """Return the sort key of a table: by number, the second version of a table after the first."""
+    return [int(number) for number in re.findall(r"\d+", table)], table
 
 
 def reruns_of(paper: str, cells: pd.DataFrame) -> set[tuple[str, str]]:

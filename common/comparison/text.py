@@ -16,6 +16,7 @@ import pandas as pd
 from common.claims import text as claim_text
 from common.comparison import replication
 from common.comparison.gains import NOT_RUN, VERDICTS
+from common.comparison.published import order as place
 from common.comparison.spec import Columns
 from common.results.provenance import GREY
 from common.results.tables import escaped
@@ -103,7 +104,7 @@ def printed_tables(cells: pd.DataFrame, gains: pd.DataFrame) -> dict[str, Grid]:
     of = {tuple(row[name] for name in key): row for row in reversed(_objects(gains))}
     again = cells.groupby("table")["rerun"].transform("count") > 0
     made, parts = {}, dict(iter(cells[again].groupby("table")))
-    for name in sorted(parts, key=_place):
+    for name in sorted(parts, key=place):
         digits = {m: decimals(part["value"]) for m, part in parts[name].groupby("metric")}
         laid = []
         for row in _objects(parts[name]):
@@ -284,13 +285,6 @@ def decimals(values: pd.Series) -> int:
 
 def rounded(value, digits: int, sign: str = "") -> str:
     return "" if value == "" else f"{value:{sign}z.{digits}f}"
-
-
-def _place(table: str) -> tuple[bool, int, int, str]:
-    """Return a sort key: Table 2 before Table 10, then the tables of a paper's second version, then
-    names without a number."""
-    found = re.fullmatch(r"table(\d+)(?:_v(\d+))?", table)
-    return (found is None, *((int(found[2] or 1), int(found[1])) if found else (0, 0)), table)
 
 
 def _as_they_come(frame: pd.DataFrame) -> Columns:

@@ -176,10 +176,6 @@ def test_last_step_unless_one_is_named():
     assert verdict(growth, frame) == ("holds", "1 < 4")
 
 
-def test_missing_values_are_missing_not_zero():
-    assert verdict(order("A", "B"), rows({"A": 1.0, "B": np.nan}))[0] == "not run"
-
-
 def test_ambiguous_selector_is_refused():
     frame = pd.concat([rows({"A": 1, "B": 2}), rows({"A": 1, "B": 2}, model="other")])
     with pytest.raises(UserError, match=r"claim x: laptop.*method=A.*differ in model; name one"):

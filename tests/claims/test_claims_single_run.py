@@ -10,7 +10,7 @@ from common.claims.file import load, predicate
 from common.claims.judge import judge
 from common.claims.single import ONE_RUN
 from common.metrics.noise import SEED_SD
-from common.metrics.paired import Interval, over_problems, subsampling_test
+from common.metrics.paired import Interval, over_problems
 from common.metrics.passk import report
 
 CLAIM = {"id": "x", "claim": "A above B", "source": "Table 1", "published": order("A", "B")}
@@ -153,14 +153,6 @@ def test_a_level_is_as_uncertain_as_one_run(low, high, word):
     assert gap["low"] == pytest.approx(75 - 1.96, abs=1e-3)
 
 
-def test_with_three_seeds_the_interval_decides():
-    frame = pd.concat([rows({"A": [70.0, 60.0, 80.0], "B": [69.0, 61.0, 79.0]})])
-    verdict, gap = decided(CLAIM, frame)
-    assert verdict["cluster"] == "inconclusive"
-    assert gap["test"] == "seeds"
-    assert "single" not in verdict["cluster_numbers"]
-
-
 def test_a_printed_average_is_tested_over_the_problems_of_its_benchmarks():
     a = [counts("A", [8, 6], "b1"), counts("A", [4, 4, 4], "b2")]
     b = [counts("B", [8, 4], "b1"), counts("B", [4, 4, 0], "b2")]
@@ -178,12 +170,3 @@ def test_a_printed_average_is_tested_over_the_problems_of_its_benchmarks():
     whole = Interval(low.value, total**0.5, total**2 * low.df / variance**2)
     assert gap["p"] == pytest.approx(whole.p())
     assert not np.isnan(gap["subsampling_p"])
-
-
-def test_app_i_weighs_benchmarks_alike():
-    c_a, c_b = np.array([8, 8, 0, 0, 0, 0]), np.array([0, 0, 0, 0, 0, 0])
-    both = {"n": 16, "ks": [1], "m": 4, "iterations": 200, "seed": 0}
-    one = subsampling_test(c_a, c_b, **both)[0]
-    two = subsampling_test(c_a, c_b, **both, strata=list("aabbbb"))[0]
-    assert one["a"] == pytest.approx(100 / 6)
-    assert two["a"] == pytest.approx(25.0)

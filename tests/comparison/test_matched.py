@@ -1,6 +1,5 @@
 """One matching at equal pass@1, by hand."""
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -51,9 +50,3 @@ def test_a_level_that_a_run_passes_before_its_first_checkpoint_is_refused():
 def read(rows: list[dict]) -> pd.DataFrame:
     frame = pd.DataFrame(rows).reindex(columns=COLUMNS)
     return matched.at_matched_accuracy(frame, "t", [("A", "B")])
-
-
-def test_where_a_curve_first_reaches_a_level_and_what_it_is_there():
-    place = matched.first_reach(np.array([20.0, 40.0, 10.0, 50.0]), 35.0)
-    assert place == (1, pytest.approx(0.75))  # three quarters of the way to the second point
-    assert matched.interpolated(np.array([8.0, 4.0, 0.0, 0.0]), place) == pytest.approx(5.0)
