@@ -4,7 +4,6 @@ own tests look at what only they say."""
 import pytest
 from compositions import EXPERIMENTS, PAPERS, SCALES, composed, experiment, runs
 from tiny import ROOT
-from toy_batch import runs_on_a_toy_batch
 
 from common.config.compose import compose
 from common.sweeps.plan import BASE
@@ -22,7 +21,6 @@ def test_every_experiment_composes_and_fits(paper, name):
     assert x.label != "???"
     if "/" not in name:
         assert x.sampling.group_size == LAPTOP_GROUP.get(paper, x.sampling.group_size)
-    runs_on_a_toy_batch(x)
 
 
 @pytest.mark.sweep
