@@ -10,7 +10,6 @@ from pathlib import Path
 import pandas as pd
 
 from common.backends import snapshots
-from common.errors import require
 from common.evaluation import samples
 from common.evaluation.samples import Sampled, metric_rows, sample
 from common.experiment import Experiment
@@ -68,15 +67,6 @@ class Evaluations:
         """Save the model as it is now, if the run keeps the model of this step."""
         if step in snapshots.steps(self.x):
             save(self.model, self.tokenizer, snapshots.folder(self.folder, step))
-
-    def require_before(self, step: int) -> None:
-        """Raise UserError if the file of an evaluation before `step`, the checkpoint's step, is
-        missing: the run would finish with a gap in its curve, and nothing would report it."""
-        every = self.x.eval.every
-        for earlier in range(every, step, every):
-            path = self.folder / "eval" / f"step-{earlier:05d}.csv"
-            remedy = f"put the file back, or delete {self.folder} and run again"
-            require(path.exists(), "eval", path, f"is missing; {remedy}")
 
     def make_up(self, step: int) -> dict[str, float]:
         """Evaluate at `step` if the run was to end there, was stopped before it had evaluated, and

@@ -74,7 +74,6 @@ def train(
         longer.require_before(loop.step, x.optim.steps, run.path)
         send = tracking.mirror(x, run.path, loop.step)
         require_steps(run.path / "metrics.jsonl", loop.step)
-        loop.evaluations.require_before(loop.step)
         if loop.step < x.optim.steps and (late := loop.evaluations.make_up(loop.step)):
             amend(run.path / "metrics.jsonl", loop.step, late)
         with jsonl_appender(run.path / "metrics.jsonl", keep_until_step=loop.step) as append:

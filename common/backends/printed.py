@@ -67,7 +67,7 @@ def beside(x: Experiment, pool: int | None, sampled: Sampled | None = None) -> l
     folder = ROOT / "papers" / x.paper / "published"
     with open(folder / "hyperparameters.csv", newline="") as file:
         printed = list(csv.DictReader(file))
-    said, ours = _comparisons(x.paper), settings(x, pool, sampled)
+    said, ours = _comparisons(x.paper), asdict(x) | derived(x, pool, sampled)
     return [_compare(x, row, said, ours) for row in printed]
 
 
@@ -146,11 +146,6 @@ def spelled(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:g}"
     return short(" ".join(str(value).split())) or "none"
-
-
-def settings(x: Experiment, pool: int | None, sampled: Sampled | None = None) -> dict[str, Any]:
-    """Return all our settings: the keys of the Experiment, and those of `derived`."""
-    return asdict(x) | derived(x, pool, sampled)
 
 
 def derived(x: Experiment, pool: int | None, sampled: Sampled | None = None) -> dict[str, Any]:

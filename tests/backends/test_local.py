@@ -11,6 +11,7 @@ import pytest
 import torch
 from local_loop import BONUS
 from tiny import ROOT
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from common.backends import local, run_experiment
 from common.backends.local import train
@@ -167,33 +168,22 @@ def test_a_broken_verifier_stops_training_before_it_learns(tiny, monkeypatch, fu
 
 
 def test_the_saved_model_loads_like_any_other(tiny, run):
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    made = pretrain.tokenizer()
+    made, texts = (
+        pretrain.tokenizer(),
+        ["3 5 7 12 = 41", "\\boxed{(12-5)*3}<eos>", "12 1 2=50 3", ""],
+    )
     for folder in (run / "model", Path(store.folder(tiny().model, Path(tiny().results_dir)))):
         tokenizer = AutoTokenizer.from_pretrained(folder)
         model = AutoModelForCausalLM.from_pretrained(folder)
         assert model.config.vocab_size == len(tokenizer) == len(made)
-        assert model.get_input_embeddings().weight.shape[0] == len(made)
         assert (tokenizer.eos_token_id, tokenizer.pad_token_id) == (1, 0)
         assert model.config.eos_token_id == made.eos_token_id
         assert tokenizer.get_vocab() == made.get_vocab()
-        texts = [
-            "3 5 7 12 = 41",
-            "\\boxed{3*12+5}",
-            "\\boxed{(12-5)*3}<eos>",
-            "12 1 2=50 3",
-            "99-1",
-        ]
-        texts += ["1 1 1 1 = 4 ", "\\boxed{ 3 + 5 }", ""]
         for text in texts:
             ids = made(text, add_special_tokens=False)["input_ids"]
             assert tokenizer(text, add_special_tokens=False)["input_ids"] == ids
-            assert tokenizer.decode(ids) == made.decode(ids)
-            assert tokenizer.decode(ids, skip_special_tokens=True) == (
-                text.replace(" ", "").replace("<eos>", "")
-            )
-        assert len(made("3 5 7 12 = 41", add_special_tokens=False)["input_ids"]) == 6
+            decoded = tokenizer.decode(ids, skip_special_tokens=True)
+            assert decoded == text.replace(" ", "").replace("<eos>", "")
         message = [{"role": "user", "content": "3 5 = 8"}]
         assert tokenizer.apply_chat_template(message, tokenize=False) == "3 5 = 8"
     loaded, _ = load_module.load_model(

@@ -35,15 +35,6 @@ def test_what_the_hook_raises_follows_a_checkpoint(tiny):
     assert {name: (whole / name).read_bytes() for name in kept} == kept
 
 
-@pytest.mark.parametrize(
-    ("name", "engine", "needs_gpu", "packages"),
-    [("local", "local", False, 0), ("verl", "vllm", True, 2)],
-)
-def test_what_the_rest_asks_of_a_backend(name, engine, needs_gpu, packages):
-    known = backend(name)
-    assert (known.engine, known.needs_gpu, len(known.packages)) == (engine, needs_gpu, packages)
-
-
 def test_an_unknown_backend_is_refused():
     with refuses("backend", "trl"):
         backend("trl")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
-from refuses import refuses, refuses_file
+from refuses import refuses
 from tiny import MODEL
 
 from common.backends import evaluations, local
@@ -40,16 +40,6 @@ def test_found_and_resumed_are_said(tiny, monkeypatch, capsys):
     assert f"{run}: resumes after step 4" in capsys.readouterr().err
     train(x)
     assert f"{run}: finished earlier, found" in capsys.readouterr().err
-
-
-def test_a_run_whose_earlier_evaluation_is_gone_does_not_finish(tiny):
-    x = tiny("eval.rare_nll_samples=0", "optim.steps=3", "eval.every=1", "keep_state=true")
-    run = train(x)
-    (run / "DONE").unlink()
-    gone = run / "eval" / "step-00001.csv"
-    gone.unlink()
-    with refuses_file(gone):
-        train(x)
 
 
 def test_a_run_without_a_gradient_says_so_once(tiny, monkeypatch, capsys):

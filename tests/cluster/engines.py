@@ -85,7 +85,7 @@ def configured(x: Experiment, model: Path, **more) -> DictConfig:
     """verl's whole configuration of an experiment on one device, `more` of its keys set."""
     place = config.Place(x.device, 1, 1, None, model.parent / "work", str(model))
     attention = "actor_rollout_ref.model.override_config.attn_implementation"
-    stand = verl_cpu.settings(x, place, []) if x.device == "cpu" else {attention: "sdpa"}
+    stand = verl_cpu.settings(x, place) if x.device == "cpu" else {attention: "sdpa"}
     verls = config.compose(config.settings(x, place, PROMPT, 256, {}) | stand | more)
     # as verl's trainer does
     OmegaConf.update(verls, "actor_rollout_ref.actor.optim.total_training_steps", 10)

@@ -29,10 +29,6 @@ F_GRPO = {
 }
 
 
-def settings(*words: str, paper: str = "f_grpo") -> dict:
-    return config.settings(load([*words, "backend=verl"], paper), PLACE, 64, 4096, {})
-
-
 def advantages(rewards: torch.Tensor, uid: list, lengths: list[int], **algorithm) -> torch.Tensor:
     """Of rows with these rewards, (B,), and lengths, as (B, T)."""
     mask = (torch.arange(T) < torch.tensor(lengths)[:, None]).float()

@@ -144,7 +144,7 @@ def test_it_ends_as_if_nothing_had_happened(resumed):
     curve = pd.read_json(run / "metrics.jsonl", lines=True)
     assert curve.step.tolist() == [1, 2, 3]
     named = "reward solve_rate active_groups unparsed timeout error response_length truncated lr"
-    named += " rollout_difference rollout_difference_mean rollout_difference_p999 grad_norm entropy"
+    named += " rollout_difference rollout_difference_mean grad_norm entropy"
     named += " seconds rollout_seconds log_prob_seconds update_seconds weights_seconds"
     named += " checkpoint_seconds evaluation_seconds tokens_per_second pass@1/natural pass@1/rare"
     assert set(named.split()) <= set(curve.columns)

@@ -1,7 +1,6 @@
 """Evaluation by a real vLLM, on CPU: its samples, their log-probabilities, and the store."""
 
 import multiprocessing
-from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
 from types import SimpleNamespace
@@ -23,7 +22,7 @@ from common.rollout import vllm
 from common.rollout.local import kept
 from common.types import Prompt
 
-needs_vllm = pytest.mark.skipif(
+pytestmark = pytest.mark.skipif(
     find_spec("vllm") is None, reason="vLLM is not installed here: make test-cluster runs these"
 )
 PROMPTS = [Prompt("a", "3 5 7 12 = 41", ""), Prompt("b", "1 2 3 = 10", "")]
@@ -71,7 +70,6 @@ def tempered(model, tokens: list[int], temperature: float) -> torch.Tensor:
     return torch.log_softmax(logits.double() / temperature, -1)
 
 
-@needs_vllm
 def test_rows_are_the_samples_their_log_probabilities_and_whether_they_stopped(
     engines, checkpoint, monkeypatch
 ):
@@ -99,7 +97,6 @@ def test_rows_are_the_samples_their_log_probabilities_and_whether_they_stopped(
     assert 0 < sum(row[3] for row in rows) < 128
 
 
-@needs_vllm
 def test_a_seed_gives_the_same_samples_whatever_was_drawn_before(engines, checkpoint):
     """One seed a call: the engine's stream and its prompt cache begin anew."""
     _, _, tokenizer = checkpoint
@@ -117,7 +114,6 @@ def replace_tokens(max_tokens: int, **changes) -> SimpleNamespace:
     return SimpleNamespace(**vars(SAMPLING) | {"max_tokens": max_tokens} | changes)
 
 
-@needs_vllm
 def test_top_p_draws_from_the_nucleus_and_log_probs_are_of_the_whole(engines, checkpoint):
     """At another temperature than 1 they are the model's own, of temperature 1."""
     (_, model, tokenizer), temperature = checkpoint, 0.7
@@ -136,7 +132,6 @@ def test_top_p_draws_from_the_nucleus_and_log_probs_are_of_the_whole(engines, ch
         assert log_prob == pytest.approx(nucleus[text], abs=1e-3)
 
 
-@needs_vllm
 def test_disagreement_with_the_trainer_is_refused(engines, checkpoint):
     _, model, tokenizer = checkpoint
     check = lambda llm, model, temperature: vllm.check_agreement(  # noqa: E731
@@ -160,7 +155,6 @@ def evaluation(checkpoint, tmp_path, monkeypatch):
     return strict(Evaluate, compose(compose_module.CONFIGS, words, "evaluate"))
 
 
-@needs_vllm
 def test_an_evaluation_resumes_on_more_engines_with_the_same_samples(evaluation, monkeypatch):
     run = evaluate(evaluation)
     files = sorted((run / "samples").iterdir())
@@ -177,22 +171,3 @@ def test_an_evaluation_resumes_on_more_engines_with_the_same_samples(evaluation,
     assert [file.read_bytes() for file in files] == whole
     assert files[0].stat().st_mtime_ns == kept
     assert multiprocessing.active_children() == []
-
-
-@needs_vllm
-def test_an_engine_that_dies_ends_the_evaluation_and_what_stops_it_ends_the_engine(evaluation):
-    """Killed as it starts, which takes no time of vLLM's."""
-
-    def kill():
-        for child in multiprocessing.active_children():
-            child.kill()
-
-    with pytest.raises(UserError, match=r"the engine died \(exit code -9; .* resumes"):
-        evaluate(evaluation, kill)
-    with pytest.raises(KeyboardInterrupt):
-        evaluate(replace(evaluation, seed=1), interrupted)
-    assert multiprocessing.active_children() == []
-
-
-def interrupted():
-    raise KeyboardInterrupt

@@ -35,7 +35,7 @@ from common.backends.verl import (
     tuning,
 )
 from common.backends.verl.checkpoints import LATEST, checkpointed
-from common.backends.verl.sizes import memory_size_of, size_of
+from common.backends.verl.sizes import facts, memory_size_of, size_of
 from common.backends.verl.stand_in import stand_in
 from common.errors import Fault, UserError, require
 from common.experiment import Experiment
@@ -194,7 +194,9 @@ def prepare(x: Experiment, place: config.Place) -> tuple[int, int]:
         x.sampling.prompts,
         f"verl takes a step's prompts from one epoch, and there are {len(train_prompts)}",
     )
-    tokenizer, described = model_facts(x, place)
+    if x.model.pretrain is not None:
+        load_model(x.model, Path(x.results_dir).resolve(), "cpu")
+    tokenizer, described = facts(place.model, "model.path")
     context = described.max_position_embeddings
     longest = data.write_parquet(x, place.work, train_prompts, benchmarks, tokenizer, context)
     most = min(longest + max(x.sampling.max_tokens, x.eval.max_tokens), context)
@@ -208,8 +210,7 @@ def laid_out(x: Experiment, place: config.Place, longest: int, chosen: dict) -> 
     whose sizes transformers cannot tell."""
     stand = stand_in()
     if stand is not None:
-        network = dlc.checkpoint(x, place.work)
-        return stand.settings(x, place, [place.model, *([network] if network else [])])
+        return stand.settings(x, place)
     size = size_of(x)
     if size is None:
         return {}
@@ -219,23 +220,6 @@ def laid_out(x: Experiment, place: config.Place, longest: int, chosen: dict) -> 
     gpu_gb = round(torch.cuda.get_device_properties(0).total_memory / 2**30)  # as GPUs are named
     where = {"nodes": place.nodes, "gpus": place.gpus, "gpu_gb": gpu_gb}
     return layout.choose(load, **where, given=chosen).keys()
-
-
-def model_facts(x: Experiment, place: config.Place):
-    """Return (tokenizer, configuration) of the experiment's model."""
-    from transformers import AutoConfig, AutoTokenizer
-
-    if x.model.pretrain is not None:
-        load_model(x.model, Path(x.results_dir).resolve(), "cpu")
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(place.model)
-        return tokenizer, AutoConfig.from_pretrained(place.model)
-    except Exception as error:  # transformers raises many kinds for a missing or damaged checkpoint
-        reason = str(error).split("\n")[0][:300]
-        raise UserError(
-            f"model.path={place.model}: cannot be loaded ({reason}); give a folder with a causal "
-            "LM and its tokenizer, or a hub id that can be reached"
-        ) from error
 
 
 def launch_settings(x: Experiment, work: Path) -> dict | None:

@@ -7,7 +7,6 @@ default.
 
 import importlib.util
 import struct
-from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -102,7 +101,6 @@ def settings(
         "max_tokens": x.method.aggregation.get("max_tokens"),
         "use_kl_loss": x.method.kl_coef > 0 and not x.method.kl_in_reward,
         "mini": mini,
-        "micro": _micro_batch(x, mini, place),
         "pass_tokens": max(PACKED, 2 * trained),
         "lr": learning_rate(x),
         "temperature": in_bfloat16(x.sampling.temperature),
@@ -112,9 +110,10 @@ def settings(
         "keep_models": snapshots.steps(x),
     }
     template = OmegaConf.load(Path(__file__).with_name("settings.yaml"))
+    keys = tuning.flat(OmegaConf.to_container(template))
     filled = OmegaConf.merge(OmegaConf.create(values, flags={"allow_objects": True}), template)
     return {
-        **{key: OmegaConf.select(filled, key) for key in _leaves(OmegaConf.to_container(template))},
+        **{key: OmegaConf.select(filled, key) for key in keys},
         "algorithm.method": _function(x.method.advantage),
         "algorithm.controller": _function(x.method.controller),
         "algorithm.token_weights": _weights(x),  # by our trainer
@@ -125,15 +124,6 @@ def settings(
         **launch,
         **_importance(x),
     }
-
-
-def _leaves(node: dict, prefix: str = "") -> Iterator[str]:
-    """Yield the dotted keys of all values."""
-    for key, value in node.items():
-        if isinstance(value, dict):
-            yield from _leaves(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key
 
 
 def _importance(x: Experiment) -> dict[str, object]:
@@ -261,15 +251,6 @@ def _function(node: dict | None) -> dict:
 
 def _arguments(node: dict) -> dict:
     return {key: value for key, value in node.items() if key != "_target_"}
-
-
-def _micro_batch(x: Experiment, mini: int, place: Place) -> int:
-    """Return the responses of one pass on one GPU: the largest divisor of a GPU's part of a
-    mini-batch that is at most optim.micro_batch. It is not used where verl packs by tokens
-    (GPUs)."""
-    ranks = place.nodes * place.gpus // tuning.sequence_parallel(tuning.chosen(x))
-    rows = mini * x.sampling.group_size // ranks
-    return max(d for d in range(1, rows + 1) if rows % d == 0 and d <= x.optim.micro_batch)
 
 
 def tree() -> Path:

@@ -4,9 +4,10 @@ verl's worker trains the memory network. Imports no verl."""
 
 from pathlib import Path
 
-from transformers import AutoConfig, AutoTokenizer
+from transformers import AutoConfig
 
-from common.errors import UserError, require
+from common.backends.verl.sizes import facts
+from common.errors import require
 from common.experiment import Experiment
 from common.models.load import load_model
 from common.models.store import save
@@ -33,7 +34,7 @@ def prepare(x: Experiment, work: Path, policy: tuple, longest: int) -> None:
         return
     vllm_dlc.require_plugin()
     if sampler.path is not None:
-        described, tokenizer = _facts(sampler.path)
+        tokenizer, described = facts(sampler.path, "method.sampler.path")
         check_vocabulary(sampler.path, (described, tokenizer), policy)
         context = described.max_position_embeddings
         said = f"its context is {context} tokens, and prompt and response have up to {longest}"
@@ -47,17 +48,6 @@ def prepare(x: Experiment, work: Path, policy: tuple, longest: int) -> None:
     whole = work / f".{FOLDER}.tmp"
     save(memory.model, tokenizer, whole)
     whole.rename(work / FOLDER)
-
-
-def _facts(path: str) -> tuple:
-    try:
-        return AutoConfig.from_pretrained(path), AutoTokenizer.from_pretrained(path)
-    except Exception as error:  # transformers raises many kinds for a missing or damaged checkpoint
-        reason = str(error).split("\n")[0][:300]
-        raise UserError(
-            f"method.sampler.path={path}: cannot be loaded ({reason}); give a folder with a causal "
-            "LM and its tokenizer, or a hub id that can be reached"
-        ) from error
 
 
 def settings(x: Experiment, work: Path, policy: str) -> dict[str, object]:

@@ -111,8 +111,6 @@ class ExperimentTrainer(MethodTrainer):
         scores = data.pop("rm_scores").to_padded_tensor(0.0).sum(1).tolist()
         samples = [extra["reward_extra_info"] for extra in data.pop("extra_fields").tolist()]
         seen = observed(data.pop("uid").tolist(), scores, samples)
-        fields = ["rollout_log_probs", "old_log_probs", "response_mask"]
-        seen |= tail(**tq.kv_batch_get(**where, select_fields=fields).to_padded_tensor())
         metrics.update({PREFIX + key: value for key, value in seen.items()})
         return super()._compute_advantage(batch, metrics)
 
@@ -186,11 +184,3 @@ def observed(uids: list, scores: list[float], samples: list[dict]) -> dict[str, 
         "response_length": sum(sample["tokens"] for sample in samples) / count,
         "truncated": sum(not sample["stopped"] for sample in samples) / count,
     }
-
-
-def tail(*, rollout_log_probs, old_log_probs, response_mask) -> dict[str, float]:
-    """Return how far the probabilities of sampler and trainer are apart, |p - q|, at the worst of
-    every thousand response tokens (the 99.9th percentile). Each argument is (B, T)."""
-    apart = (rollout_log_probs.exp() - old_log_probs.exp()).abs()[response_mask.bool()]
-    rank = apart.numel() - (apart.numel() - 1) // 1000
-    return {"rollout_difference_p999": apart.float().kthvalue(rank).values.item()}

@@ -1,12 +1,25 @@
 """The sizes of an experiment's models, from their configurations."""
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
+from common.errors import UserError
 from common.experiment import Experiment
 from common.models.load import only_cached
 from common.models.pretrain import random_model, tokenizer
 from common.models.size import Size, narrowed
+
+
+def facts(path: str, key: str) -> tuple:
+    """Return (tokenizer, configuration) of the model at a folder or hub id, which `key` names."""
+    try:
+        return AutoTokenizer.from_pretrained(path), AutoConfig.from_pretrained(path)
+    except Exception as error:  # transformers raises many kinds for a missing or damaged checkpoint
+        reason = str(error).split("\n")[0][:300]
+        raise UserError(
+            f"{key}={path}: cannot be loaded ({reason}); give a folder with a causal LM and its "
+            "tokenizer, or a hub id that can be reached"
+        ) from error
 
 
 def size_of(x: Experiment) -> Size | None:

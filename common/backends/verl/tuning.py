@@ -65,7 +65,7 @@ def tuned(given: dict) -> dict[str, object]:
 
     Raises UserError for a key that is not in `TUNABLE` and for a value of the wrong kind.
     """
-    found = _flat(given)
+    found = flat(given)
     for key, value in found.items():
         require(
             key in TUNABLE,
@@ -79,9 +79,10 @@ def tuned(given: dict) -> dict[str, object]:
     return found
 
 
-def _flat(given: dict, prefix: str = "") -> dict[str, object]:
+def flat(given: dict, prefix: str = "") -> dict[str, object]:
+    """Return the values of nested mappings by their dotted keys."""
     found: dict[str, object] = {}
     for key, value in given.items():
         inside = isinstance(value, dict)
-        found |= _flat(value, f"{prefix}{key}.") if inside else {prefix + str(key): value}
+        found |= flat(value, f"{prefix}{key}.") if inside else {prefix + str(key): value}
     return found
