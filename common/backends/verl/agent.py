@@ -18,19 +18,14 @@ class RawPrompt:
     """An agent loop, which verl's workers create and run once for each response. It is no subclass
     of verl's AgentLoopBase, which needs a chat template that it knows."""
 
-    def __init__(self, *, trainer_config, server_manager, tokenizer, **_):
-        self.longest = trainer_config.config.actor_rollout_ref.rollout.prompt_length
+    def __init__(self, *, server_manager, tokenizer, **_):
         self.server, self.tokenizer = server_manager, tokenizer
 
     async def run(self, sampling_params: dict, priority: int = 0, **row) -> AgentLoopOutput:
         """Generate the response to `row`, a row of data.py. Add `tokens`, `log_prob` (nats, summed)
         and `stopped` to the sample, for the reward function to keep."""
         text, limit = row["raw_prompt"][0]["content"], row["extra_info"]["max_tokens"]
-        prompt = encode(self.tokenizer, text)
-        if len(prompt) > self.longest:
-            raise UserError(
-                f"prompt {text[:80]!r}: {len(prompt)} tokens, data.max_prompt_length={self.longest}"
-            )
+        prompt = self.tokenizer(text, add_special_tokens=False)["input_ids"]
         timing = {}
         with simple_timer("generate_sequences", timing):
             answer = await self.server.generate(
@@ -56,11 +51,3 @@ class RawPrompt:
             metrics=AgentLoopMetrics(**timing),
             extra_fields=answer.extra_fields | measured,
         )
-
-
-def encode(tokenizer, text: str) -> list[int]:
-    """Return the token ids of a prompt. Raises UserError where the tokenizer knows none of it."""
-    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
-    if not ids:
-        raise UserError(f"prompt {text[:80]!r}: the model's tokenizer knows none of it")
-    return ids
