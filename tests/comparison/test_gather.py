@@ -1,19 +1,14 @@
-"""One gather: of two evaluations the fuller counts, and files are written, not read."""
+"""One gather: of two evaluations the fuller counts."""
 
 from dataclasses import asdict
 
 import pandas as pd
 import pytest
-from made_up_runs import cluster_run, made_up_counts, made_up_run
+from made_up_runs import made_up_counts, made_up_run
 
-from common.comparison import compare
-from common.comparison import gather as gather_module
-from common.comparison.gather import gather, gathered
-from common.comparison.spec import spec_of
+from common.comparison.gather import gather
 from common.experiment import load
 from common.results.run import Run
-
-SPEC = spec_of("f_grpo")
 
 
 def finished(root, x, *, step: int = 200):
@@ -45,27 +40,3 @@ def test_of_two_evaluations_of_one_model_the_fuller_counts(fewer, more, tmp_path
     found = gather(tmp_path, "f_grpo")
     assert set(found.scopes["laptop"].rows["run_id"]) == {x.run_id, *names[1:]}
     assert any(names[0] in said and names[1] in said for said in found.left_out)
-
-
-@pytest.mark.sweep
-def test_a_comparison_reads_nothing_that_it_has_just_written(tmp_path, monkeypatch):
-    cluster_run(tmp_path, "GRPO")
-    finished(tmp_path, load(["experiment=f_grpo_gamma1"], "f_grpo"))
-
-    def refused(*_):
-        raise AssertionError("provenance comes from the run folders")
-
-    monkeypatch.setattr(gather_module.provenance, "table", refused)
-    result = compare.assess(SPEC, tmp_path)
-    assert set(result.runs["scope"]) == {"laptop", "cluster"}
-    monkeypatch.undo()
-    for scope, rows in (("laptop", result.scopes["laptop"]), ("cluster", result.cluster.rows)):
-        stored, problems = gathered(tmp_path, "f_grpo", scope)
-        assert problems == []
-        mine = rows[rows["run_id"].isin(stored.rows["run_id"])].reset_index(drop=True)
-        pd.testing.assert_frame_equal(
-            mine[stored.rows.columns][: len(stored.rows)],
-            stored.rows,
-            check_dtype=False,
-            check_like=True,
-        )
