@@ -1,14 +1,6 @@
-"""CW-GRPO's tables on a cluster.
+"""CW-GRPO's tables on a cluster, as `rlvr submit paper=cov_grpo` takes them.
 
-    python -m papers.cov_grpo.launch    # tables, their rows and seeds
-    python -m papers.cov_grpo.launch table=table3 prefetch=true    # on the login node
-    python -m papers.cov_grpo.launch table=table3 profile=h100-1x8 dry_run=true
-    python -m papers.cov_grpo.launch table=table3 profile=h100-1x8    # again: what is missing
-    rlvr status paper=cov_grpo
-
---help lists all command-line arguments. The rows (named experiment configurations) are in
-configs/reproduce.yaml under `rows`, their seeds, benchmarks and samples under `scales`; the cluster
-profiles are in configs/slurm/.
+--help lists all command-line arguments. configs/reproduce.yaml holds rows and scales.
 """
 
 from slurm.launch import Table, command

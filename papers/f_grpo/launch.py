@@ -1,14 +1,6 @@
-"""F-GRPO's tables on a cluster.
+"""F-GRPO's tables on a cluster, as `rlvr submit paper=f_grpo` takes them.
 
-    python -m papers.f_grpo.launch    # tables, their rows and seeds
-    python -m papers.f_grpo.launch table=table2 prefetch=true    # on the login node
-    python -m papers.f_grpo.launch table=table2 profile=h100-1x8 dry_run=true
-    python -m papers.f_grpo.launch table=table2 profile=h100-1x8    # again: what is missing
-    rlvr status paper=f_grpo
-
---help lists all command-line arguments. configs/reproduce.yaml holds the rows (named experiment
-configurations) under `rows`, and their seeds, benchmarks and samples under `scales`. The profiles
-are in configs/slurm/.
+--help lists all command-line arguments. configs/reproduce.yaml holds rows and scales.
 """
 
 from slurm.launch import Table, command

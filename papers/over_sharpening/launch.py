@@ -1,14 +1,6 @@
-"""The over-sharpening paper's tables on a cluster.
+"""The over-sharpening paper's tables on a cluster, as `rlvr submit paper=over_sharpening` takes them.
 
-    python -m papers.over_sharpening.launch    # tables, their rows and seeds
-    python -m papers.over_sharpening.launch table=table4 prefetch=true    # on the login node
-    python -m papers.over_sharpening.launch table=table4 profile=h100-1x8 dry_run=true
-    python -m papers.over_sharpening.launch table=table4 profile=h100-1x8    # again: the rest
-    rlvr status paper=over_sharpening
-
---help lists all command-line arguments. configs/reproduce.yaml holds the rows (named experiment
-configurations) under `rows`, and their seeds, benchmarks and samples under `scales`. The profiles
-are in configs/slurm/.
+--help lists all command-line arguments. configs/reproduce.yaml holds rows and scales.
 """
 
 from slurm.launch import Table, command

@@ -1,14 +1,6 @@
-"""The two-stage paper's tables on a cluster.
+"""The two-stage paper's tables on a cluster, as `rlvr submit paper=two_stage` takes them.
 
-    python -m papers.two_stage.launch    # tables, their rows and seeds
-    python -m papers.two_stage.launch table=table2 prefetch=true    # on the login node
-    python -m papers.two_stage.launch table=table2 profile=h100-1x8 dry_run=true
-    python -m papers.two_stage.launch table=table2 profile=h100-1x8    # again: what is missing
-    rlvr status paper=two_stage
-
---help lists all command-line arguments. configs/reproduce.yaml holds the rows (named experiment
-configurations) under `rows`, and their seeds, benchmarks and samples under `scales`. The profiles
-are in configs/slurm/.
+--help lists all command-line arguments. configs/reproduce.yaml holds rows and scales.
 """
 
 from slurm.launch import Table, command

@@ -13,12 +13,10 @@ from common.comparison.gather import gathered
 from common.comparison.spec import spec_of
 from common.config.compose import compose
 from common.config.strict import strict
-from common.metrics.passk import report
 from common.results.columns import COLUMNS
 from common.results.files import write_csv
 from papers.over_sharpening.compare import (
     bootstrap_best,
-    bootstrap_rows,
     own_rows,
     peak_rows,
     toy_rows,
@@ -43,33 +41,6 @@ def test_bootstrap_best_by_hand_and_by_sampling():
     assert bootstrap_best(np.array([c]), np.array([n]), 8)[0] == pytest.approx(
         np.mean(hits), abs=0.015
     )
-
-
-def test_bootstrap_rows_lie_below_pass_at_8():
-    counts = pd.DataFrame(
-        [
-            dict(
-                table="t",
-                model="m",
-                method="a",
-                benchmark="b",
-                seed=1,
-                step=s,
-                problem_id=str(i),
-                n=n,
-                c=c,
-            )
-            for s, n in ((0, 16), (1, 4))
-            for i, c in enumerate((0, 1, 4))
-        ]
-    )
-    (row,) = bootstrap_rows(counts).to_dict("records")  # n = 4 is too few
-    rows = report(
-        counts[counts["step"] == 0][["benchmark", "problem_id", "n", "c"]].assign(distinct=1), [8]
-    )
-    unbiased = rows[rows["metric"] == "pass@8"]["value"].item()
-    assert 0 < row["value"] < unbiased
-    assert (row["step"], row["metric"], row["k"]) == (0, "bootstrap best@8", 8)
 
 
 def test_peak_takes_the_best_checkpoint_of_each_run():

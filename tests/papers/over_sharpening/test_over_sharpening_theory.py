@@ -123,14 +123,6 @@ def test_bounds_of_an_uneven_kernel_by_hand():
     assert formulas.unseen_bound(s, eta=0.5, **group) == pytest.approx(1 / 3)
 
 
-def test_a_seen_mode_moves_by_y_even_when_repeated():
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(4, 10))[[0, 0, 1, 2, 3]]
-    y = np.array([2.0, 2.0, 0.3, 0.4, 0.5])
-    for k in range(5):
-        assert x @ x[k] @ formulas.dual(x @ x.T, y) == pytest.approx(y[k])
-
-
 def test_spread_leaves_out_the_copies_of_a_mode():
     K = uniform(2.0, 1.0, 3)
     K[0, 1] = K[1, 0] = 2.0

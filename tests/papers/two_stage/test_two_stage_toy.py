@@ -5,14 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import chisquare
 
 from common.config.compose import compose
 from common.config.strict import strict
-from papers.two_stage.theory import formulas
 from papers.two_stage.toy import tables
 from papers.two_stage.toy.config import Cell, Toy
-from papers.two_stage.toy.formulas import draw_below, gradient
+from papers.two_stage.toy.formulas import gradient
 from papers.two_stage.toy.stages import Stages
 from papers.two_stage.toy.tables import ENDS, PATHS, simulate
 
@@ -99,20 +97,6 @@ def stages_of_a_path(row, leader: np.ndarray, best: np.ndarray) -> None:
     assert row["leader_peak"] == pytest.approx(leader[peak], abs=1e-10)
     assert row["best_at_peak"] == pytest.approx(best[peak], abs=1e-10)
     assert row["best_low"] == pytest.approx(best[before].min(), abs=1e-10)
-
-
-def test_steps_have_theorem_1_as_their_mean():
-    p = np.array([0.5, 0.3, 0.2])
-    wide = np.broadcast_to(p[:, None, None], (3, 1, 100_000))
-    r, G = np.array([0.5, 1.0, 0.0]), 3
-    uniforms = np.random.default_rng(0).random((G, 100_000))
-    for negative_only in (False, True):
-        below = draw_below(wide, uniforms)
-        g = gradient(wide, below, r[:, None, None], G=G, negative_only=negative_only)[:, 0]
-        exact = formulas.enumerated_group_update(p, r, eta=1, G=G, negative_only=negative_only)
-        assert (abs(g.mean(1) - exact) < 4 * g.std(1) / 100_000**0.5).all()
-    counts = np.diff(below, axis=0, prepend=0, append=G).sum((1, 2))
-    assert chisquare(counts, counts.sum() * p).pvalue > 1e-3
 
 
 def test_gradient_by_hand():
