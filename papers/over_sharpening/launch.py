@@ -1,4 +1,4 @@
-"""The over-sharpening paper's tables on a cluster, as `rlvr submit paper=over_sharpening` takes them.
+"""Over-sharpening's tables on a cluster, as `rlvr submit paper=over_sharpening` takes them.
 
 --help lists all command-line arguments. configs/reproduce.yaml holds rows and scales.
 """
