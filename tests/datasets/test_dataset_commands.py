@@ -3,7 +3,7 @@
 import sys
 
 import pytest
-from dataset_nodes import NODES, SETS, has_verifier
+from dataset_nodes import NODES, SETS
 
 from common.datasets import command
 from common.errors import UserError
@@ -19,7 +19,6 @@ def run(*arguments: str) -> int | None:
 
 def test_list_prefetch_and_show(hub, local, capsys):
     key = "eval=aime25"
-    has_verifier(key)
     rows = [{"id": str(i), "problem": f"P{i}", "answer": i} for i in range(30)]
     folder = hub(NODES[key]["hub"], NODES[key]["revision"], {"test.jsonl": rows})
     run()

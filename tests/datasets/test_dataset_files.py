@@ -3,7 +3,8 @@
 import json
 
 import pytest
-from dataset_nodes import NODES, SETS, has_verifier, loaded
+from dataset_nodes import NODES, SETS, loaded
+from labelled import DATA, rows
 from tiny import ROOT
 
 from common.config.resolve import resolve
@@ -13,16 +14,6 @@ from common.datasets import rows as dataset_rows
 from common.datasets import templates
 from common.datasets.benchmark import Benchmark
 from common.experiment import load
-from common.results.files import read_jsonl
-
-SHARED = ROOT.parent / "shared" / "data"
-
-shared = pytest.mark.skipif(not SHARED.is_dir(), reason=f"needs {SHARED.name} data beside the code")
-
-
-def shared_rows(file: str) -> list[dict]:
-    return read_jsonl(SHARED / file)
-
 
 # ---- every file
 
@@ -59,7 +50,6 @@ def test_a_set_names_known_templates_arguments_and_one_verifier(key):
     assert {"problem"} <= set(node["fields"])
     if "convert" in node:
         resolve(node["convert"], key)
-    has_verifier(key)
     resolve(node["reference"], key)
 
 
@@ -132,14 +122,15 @@ def _ifeval(row: dict) -> dict:
     return row | {"prompt": row["problem"], "kwargs": filled}
 
 
-@shared
 @pytest.mark.parametrize("key", EXPECTED)
 def test_a_whole_set_from_local_files_and_from_the_hub(key, hub, monkeypatch, capsys):
     file = NODES[key].get("local") or f"{NODES[key]['name']}.jsonl"
-    rows = shared_rows(file)
-    put = [HUB_ROWS[key](i, row) for i, row in enumerate(rows[:HUB])]
+    stored = rows(file.removesuffix(".jsonl"))
+    put = [HUB_ROWS[key](i, row) for i, row in enumerate(stored[:HUB])]
     hub(NODES[key]["hub"], NODES[key]["revision"], {f"{NODES[key]['split']}.parquet": put})
-    changes = {"config": None} if len(rows) <= HUB else {"config": None, "rows": HUB, "kept": None}
+    changes = (
+        {"config": None} if len(stored) <= HUB else {"config": None, "rows": HUB, "kept": None}
+    )
     stand_in = {}
     if key == "eval=ifeval":  # its own refuses the set where NLTK's data is missing
         changes["convert"] = {"_target_": "dataset_nodes.ifeval_from_text"}
@@ -147,34 +138,31 @@ def test_a_whole_set_from_local_files_and_from_the_hub(key, hub, monkeypatch, ca
     from_hub = loaded(key, **changes, **stand_in)
     assert NODES[key]["hub"] in capsys.readouterr().err
 
-    monkeypatch.setenv(hub_module.LOCAL, str(SHARED))
+    monkeypatch.setenv(hub_module.LOCAL, str(DATA))
     from_file = loaded(key, **stand_in)
     said = capsys.readouterr().err
     assert file in said
     assert ("2 with empty answer" in said) == (key == "data=math_train")
     count, first = EXPECTED[key]
     assert (len(from_file), from_file[0].id) == (count, first)
-    assert from_hub == (from_file[: len(from_hub)] if len(rows) > HUB else from_file)
+    assert from_hub == (from_file[: len(from_hub)] if len(stored) > HUB else from_file)
 
 
-@shared
 def test_the_last_box_is_the_answer_of_all_worked_solutions():
-    for file in ("math500.jsonl", "minerva_math.jsonl"):
-        for row in shared_rows(file):
+    for name in ("math500", "minerva_math"):
+        for row in rows(name):
             assert dataset_rows.last_boxed(row["solution"]) == row["answer"], row["id"]
 
 
-@shared
 def test_synlogic_rows_of_the_hub(hub, monkeypatch):
     key = "eval=synlogic"
-    rows = shared_rows("synlogic_sample.jsonl")
     put = [
         {
             "data_source": f"val/{row['data_source']}",
             "prompt": [{"role": "user", "content": row["problem"]}],
             "extra_info": {"game_data_str": json.dumps(row | {"question": "not this"})},
         }
-        for row in rows
+        for row in rows("synlogic_sample")
     ]
     put.append(put[0] | {"data_source": "val/cipher_of_tomorrow"})
     folder = hub(
@@ -185,7 +173,7 @@ def test_synlogic_rows_of_the_hub(hub, monkeypatch):
         "    path: synlogic_easy/validation.parquet\n---\n"
     )
     from_hub = loaded(key)
-    from_file = loaded(key, path=str(SHARED / "synlogic_sample.jsonl"))
+    from_file = loaded(key, path=str(DATA / "synlogic_sample.jsonl"))
     assert len(from_hub) == len(from_file) == 284
     assert [p.reference for p in from_hub] == [p.reference for p in from_file]
     assert [p.text for p in from_hub] == [p.text for p in from_file]
