@@ -14,8 +14,8 @@ from common.metrics.paired import two_way_interval
 from common.metrics.passk import pass_at_k
 from common.results.files import read_csv
 from common.sweeps.plan import experiments, scales_of
-from papers.pretrained import figures, gain, smollm2
-from papers.pretrained.differences import against_grpo, crossing
+from papers.pretrained import figures, smollm2
+from papers.pretrained.tables import against_grpo, crossing, parts, shares
 
 
 def counts(method: str, right: list[int], *, n=8, seed=1) -> pd.DataFrame:
@@ -87,18 +87,18 @@ def responses(form: int, right: int, without: int, *, of: int = 20) -> pd.DataFr
 
 
 def test_what_a_gain_is_made_of():
-    start = gain.shares(responses(form=4, right=1, without=2))
+    start = shares(responses(form=4, right=1, without=2))
     assert start == pytest.approx((0.2, 0.25, 0.1))
-    answers = gain.parts(start, gain.shares(responses(form=16, right=4, without=2)))
+    answers = parts(start, shares(responses(form=16, right=4, without=2)))
     assert answers == pytest.approx([15, 0, 0])  # right as often as before where it answers
-    sums = gain.parts(start, gain.shares(responses(form=4, right=4, without=2)))
+    sums = parts(start, shares(responses(form=4, right=4, without=2)))
     assert sums == pytest.approx([0, 15, 0])
-    both = gain.parts(start, gain.shares(responses(form=16, right=12, without=0)))
+    both = parts(start, shares(responses(form=16, right=12, without=0)))
     assert both == pytest.approx([30, 25, -10])
-    none = gain.shares(responses(form=0, right=0, without=5))
+    none = shares(responses(form=0, right=0, without=5))
     assert none == pytest.approx((0, np.nan, 0.25), nan_ok=True)
-    assert gain.parts(none, start) == pytest.approx([5, 0, -15])  # what is unknown is no gain
-    assert gain.parts(none, none) == pytest.approx([0, 0, 0])
+    assert parts(none, start) == pytest.approx([5, 0, -15])  # what is unknown is no gain
+    assert parts(none, none) == pytest.approx([0, 0, 0])
 
 
 @pytest.mark.sweep
