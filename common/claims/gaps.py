@@ -56,14 +56,10 @@ class Gap:
         for every seed and problem. Where all numbers are 0 or 100 percent, that is a floor or
         ceiling and does not count."""
         known = [x for _, x in self.terms if x.seeds is not None]
-        if (
-            len(known) < 2
-            or self.single
-            or not self.parts
-            or any(part.any() for part in self.parts)
-        ):
+        if len(known) < 2 or self.single or not self.parts:
             return False
-        return not all(np.isin(x.values, (0, 100)).all() for x in known)
+        same = not any(part.any() for part in self.parts)
+        return same and not all(np.isin(x.values, (0, 100)).all() for x in known)
 
     @property
     def test(self) -> str:
@@ -136,14 +132,10 @@ def row(gap: Gap, null: float | None, brief: bool = False) -> dict:
     nothing is random. `brief` leaves out what decides nothing and takes thousands of draws."""
     values = [x for _, x in gap.terms]
     sides = [" and ".join(x.name for w, x in gap.terms if (w > 0) == up) for up in (True, False)]
-    shown = {
-        "table": gap.table,
-        "benchmark": "; ".join(dict.fromkeys(str(b) for x in values for b in x.benchmarks)),
-        "metric": "; ".join(dict.fromkeys(str(m) for x in values for m in x.metrics)),
-        "a": sides[0],
-        "b": sides[1],
-        "difference": gap.interval.value,
-    }
+    shown = {"table": gap.table, "a": sides[0], "b": sides[1], "difference": gap.interval.value}
+    for name in ("benchmark", "metric"):
+        every = dict.fromkeys(str(one) for x in values for one in getattr(x, f"{name}s"))
+        shown[name] = "; ".join(every)
     seeds = [len(x.seeds) for x in values if x.seeds is not None]
     shown["n_seeds"] = min(seeds) if seeds else np.nan
     problems = [len(x.problems) for x in values if x.problems]

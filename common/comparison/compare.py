@@ -34,10 +34,10 @@ from common.comparison.gather import (
     gathered,
 )
 from common.comparison.matched import at_matched_accuracy
-from common.comparison.published import own_names, published_checked
+from common.comparison.published import labels, published_checked
 from common.comparison.replication import replication
 from common.comparison.spec import Spec, spec_of
-from common.config.files import ROOT, known_paper
+from common.config.files import ROOT, known_paper, names
 from common.config.words import options
 from common.results import provenance
 from common.results.checks import check_names
@@ -139,7 +139,7 @@ def assess(
     shared: dict[str, set] = {}
     for one in spec.same_runs:
         shared.setdefault(one.of_table, set()).add(one.table)
-    ours = own_names(home).union(spec.unprinted, *spec.averages.values())
+    ours = labels(home).union(names("eval"), spec.unprinted, *spec.averages.values())
     problems += check_names(reruns[CLUSTER].rows, printed, place, ours, shared)
     tables = [reruns[scope].runs for scope in RERUNS]
     runs = pd.concat([frame for frame in tables if len(frame)] or tables, ignore_index=True)

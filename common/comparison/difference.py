@@ -56,7 +56,8 @@ def main(words: list[str]) -> None:
     lines = [_line(one) for one in found.to_dict("records")]
     print(f"A: {a}\nB: {b}\nvalues in percent, differences in points\n")
     print(markdown(HEAD, lines, "llrrrrrr"), end="")
-    if runs and all(len(side) == 1 and _evaluated(side[0]) for side in runs):
+    scored = [len(x) == 1 and "verifier" in config_of(x[0]).get("eval", {}) for x in runs]
+    if runs and all(scored):  # two evaluations
         print()
         for part, said in reasons(runs[0][0], runs[1][0]).items():
             print(f"{part:11} {said}")
@@ -138,11 +139,6 @@ def reasons(a: Path, b: Path) -> dict[str, str]:
         said["verifier"] += f"; {len(moved)} of {len(again)} verdicts differ"
         said["verifier"] += f", {answers} of them with another answer extracted"
     return said
-
-
-def _evaluated(run: Path) -> bool:
-    """Return whether a run is an evaluation, not a training run."""
-    return "verifier" in config_of(run).get("eval", {})
 
 
 def _changed(a: dict, b: dict) -> str:

@@ -11,7 +11,7 @@ from typing import Literal
 
 import pandas as pd
 
-from common.config.files import ROOT, names
+from common.config.files import ROOT
 from common.config.rows import rows, tables
 from common.results.checks import check_rows
 
@@ -117,12 +117,6 @@ def joined(paper: str, how: dict[tuple[str, str], tuple[How, str]]) -> list[Join
         by, of_metric = how[table, metric]
         found.append(Joined(table, cell["method"], metric, by, of_metric, of))
     return found
-
-
-def own_names(home: Path) -> set[str]:
-    """Return the names that our own runs have: benchmarks of configs/eval and labels of the rows
-    (named experiment configurations)."""
-    return labels(home) | set(names("eval"))
 
 
 def labels(home: Path) -> set[str]:
