@@ -25,20 +25,6 @@ from common.types import Prompt, Verify
 KL_SAMPLES = 8  # of each problem; precise to a hundredth of a nat over the testbeds' problems
 
 
-class CutOff:
-    """Warns once for each key if many responses were cut off at its limit. It never warns for the
-    testbed, whose limit is part of its task."""
-
-    def __init__(self, x: Experiment):
-        self.x, self.warned = x, set()
-
-    def warn(self, group: str, share: float) -> None:
-        key, limit = f"{group}.max_tokens", getattr(self.x, group).max_tokens
-        if self.x.model.path is not None and key not in self.warned and share > samples.CUT_OFF:
-            self.warned.add(key)
-            samples.warn_cut_off(share, key, limit)
-
-
 class Evaluations:
     """The evaluations of one run. Each method uses the model as it is at the time of the call.
     `prompts` are the training prompts."""
@@ -56,7 +42,16 @@ class Evaluations:
     ):
         self.x, self.folder, self.model, self.tokenizer = x, folder, model, tokenizer
         self.prompts, self.benchmarks, self.verify = prompts, benchmarks, verify
+        self.warned: set[str] = set()
         self.start = None  # the model that training started from, loaded when it is first needed
+
+    def warn(self, group: str, share: float) -> None:
+        """Warn once for each key if many responses were cut off at its limit; never for the
+        testbed, whose limit is part of its task."""
+        key, limit = f"{group}.max_tokens", getattr(self.x, group).max_tokens
+        if self.x.model.path is not None and key not in self.warned and share > samples.CUT_OFF:
+            self.warned.add(key)
+            samples.warn_cut_off(share, key, limit)
 
     def on_the_curve(self, step: int) -> dict[str, float]:
         """Evaluate at a step before the last one and return the scores."""
@@ -75,7 +70,7 @@ class Evaluations:
         late = step > 0 and step % self.x.eval.every == 0 and missing
         return self.on_the_curve(step) if late else {}
 
-    def last(self, step: int, cut_off: CutOff, told: bool) -> dict[str, float]:
+    def last(self, step: int, told: bool) -> dict[str, float]:
         """Write the model as a Hugging Face checkpoint, the last evaluation's samples and all
         result rows; return the scores. Samples that a process killed in here has left are not drawn
         again."""
@@ -88,7 +83,7 @@ class Evaluations:
                 drawn = self.sample(name, step, self.x.eval.n)
                 write_jsonl_gz(path, drawn.rows.to_dict("records"))
             sampled.append(Sampled(name, pd.DataFrame(read_jsonl(path))))
-            cut_off.warn("eval", 1 - sampled[-1].rows["stopped"].mean())
+            self.warn("eval", 1 - sampled[-1].rows["stopped"].mean())
         scores = self.write(step, sampled)
         write_last(self.x, self.folder)
         return scores

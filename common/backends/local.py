@@ -25,7 +25,7 @@ import torch
 
 from common.backends import checkpoint, dynamic, snapshots, tracking
 from common.backends.dynamic import Rollout
-from common.backends.evaluations import CutOff, Evaluations
+from common.backends.evaluations import Evaluations
 from common.backends.prompts import prompts, sets
 from common.errors import UserError, require
 from common.experiment import Experiment
@@ -108,7 +108,7 @@ def train(
                 loop.evaluations.keep(step)
                 if step % x.checkpoint_every == 0 or step == x.optim.steps:
                     loop.save_checkpoint()
-        scores = loop.evaluations.last(loop.step, loop.cut_off, told=progress)
+        scores = loop.evaluations.last(loop.step, told=progress)
         amend(run.path / "metrics.jsonl", loop.step, scores)
         send({"step": loop.step} | scores)
         if not x.keep_state:
@@ -154,7 +154,6 @@ class Loop:
         fits([p.text for p in self.prompts], x.sampling.max_tokens, "sampling.max_tokens")
         measured = [p.text for held in self.benchmarks.values() for p in held]
         fits(measured, x.eval.max_tokens, "eval.max_tokens")
-        self.cut_off = CutOff(x)
         self.evaluations = Evaluations(
             x,
             folder,
@@ -183,7 +182,7 @@ class Loop:
             row |= contributions.logged(batch.log_probs, advantages.reshape(-1, 1), batch.mask)
         watched = {name: value for name, value in self.state.items() if isinstance(value, float)}
         row |= {"lr": self.set_lr(step, controlled[-1]), **controlled[-1], **watched}
-        self.cut_off.warn("sampling", row["truncated"])
+        self.evaluations.warn("sampling", row["truncated"])
         updates = []
         size = x.sampling.prompts // x.optim.mini_batches
         for start in range(0, x.sampling.prompts, size):

@@ -8,7 +8,7 @@ is <run>/model, as in every run.
 
 from pathlib import Path
 
-from common.errors import UserError
+from common.errors import require
 from common.experiment import Experiment
 
 
@@ -25,10 +25,7 @@ def folder(run: Path, step: int) -> Path:
 def check_finished(x: Experiment, run: Path) -> None:
     """Raise UserError for a finished run that did not keep the models that are now asked for."""
     missing = [step for step in steps(x) if not folder(run, step).is_dir()]
-    if missing:
-        curve = x.keep_checkpoints and missing[0] % x.eval.every == 0
-        key, off = ("keep_checkpoints=true", "false") if curve else (f"keep_at={x.keep_at}", "[]")
-        raise UserError(
-            f"{key}: {run} is finished and kept no model of step {missing[0]}; "
-            f"delete the folder to train it again, or set {key.partition('=')[0]}={off}"
-        )
+    curve = x.keep_checkpoints and any(step % x.eval.every == 0 for step in missing)
+    key, value = ("keep_checkpoints", "true") if curve else ("keep_at", x.keep_at)
+    remedy = f"{run} is finished and kept no model of steps {missing}; delete it to train it again"
+    require(not missing, key, value, remedy)

@@ -291,22 +291,6 @@ def test_dynamic_sampling_fills_the_step_with_mixed_groups(tiny, tmp_path, monke
     assert row["grad_norm"] == 0
 
 
-def test_a_memory_network_that_leaves_nothing_to_learn_from_is_said(
-    tiny, tmp_path, monkeypatch, capsys
-):
-    """pi - mu phi may be so flat that no answer is right, or parses."""
-    monkeypatch.setattr(countdown, "verify", made_up)
-    loop = make_loop(tiny("method=dlc"), tmp_path)
-    loop.one_step(1)
-    assert "method.sampler.mu=" in capsys.readouterr().err
-    loop.one_step(2)
-    assert capsys.readouterr().err == ""
-    monkeypatch.setattr(countdown, "verify", lambda *pair: Verdict("unparsed", 0.0))
-    with refuses("method.sampler.mu"):
-        make_loop(tiny("method=dlc"), tmp_path).one_step(1)
-    make_loop(tiny(), tmp_path).one_step(1)  # the policy alone may be unlucky
-
-
 @pytest.mark.parametrize("method", ["cw_grpo", "clip_cov", "kl_cov"])
 def test_token_weights_are_those_of_the_mini_batch_whatever_the_split(
     tiny, tmp_path, monkeypatch, method
