@@ -18,13 +18,10 @@ its first; its four seeds belong to a simulation). `SEED_SD` is based on numbers
   the papers' own scale and therefore take precedence.
 
 Entropies, lengths and other means are not shares of problems. Their seed effect is a fraction of
-the number itself: the median spread of natural token entropy was 0.09 over ten laptop tables, five
-of which were on mazes and are no longer stored. Over the five that are it is 0.03.
-
-    pytest -s tests/metrics/test_noise.py
-
-computes all of these numbers. The seed effect of a run is assumed to be the same on all benchmarks,
-so an average over benchmarks does not reduce it.
+the number itself: the median spread of natural token entropy was 0.09 over ten laptop tables and is
+0.03 over the five that are stored. `pytest -s tests/metrics/test_noise.py` computes these numbers.
+The seed effect of a run is assumed to be the same on all benchmarks, so an average over benchmarks
+does not reduce it.
 """
 
 import re

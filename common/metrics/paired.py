@@ -198,10 +198,7 @@ def subsampling_test(
         raise UserError(
             f"a has {c_a.size} problems, b {c_b.size}: give the same problems, at least one"
         )
-    labels, groups = np.unique(
-        np.zeros(c_a.size) if strata is None else strata, return_inverse=True
-    )
-    members = [groups == index for index in range(len(labels))]
+    members = _members(c_a.size, strata)
     full_a, full_b = (
         np.mean([100 * pass_at_k(c[rows], n, ks).mean(axis=0) for rows in members], axis=0)
         for c in (c_a, c_b)

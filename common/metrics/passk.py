@@ -14,8 +14,6 @@ from numpy.typing import ArrayLike
 
 from common.errors import UserError
 
-LARGEST = 10**7  # largest n: its table has n rows, some GB
-
 
 def pass_at_k_table(n: int, ks: ArrayLike) -> np.ndarray:
     """Return pass@k of every c = 0..n and every k: (n+1, K), in [0, 1].
@@ -24,8 +22,6 @@ def pass_at_k_table(n: int, ks: ArrayLike) -> np.ndarray:
     relative error is below 2n * 2^-53, where log-gamma would lose digits to cancellation.
     """
     ks = _checked_ks(ks)
-    if n > LARGEST:
-        raise UserError(f"n={n}: pass@k is tabulated up to n={LARGEST}; are n and c right?")
     if n < 1 or ks.max() > n:
         raise UserError(f"k={ks.max()}: pass@k needs 1 <= k <= n={n}; drop this k or sample more")
     j = np.arange(n)[:, None]

@@ -54,16 +54,11 @@ def show(folder: Path, task: str, rows: pd.DataFrame, counts: pd.DataFrame) -> N
     figure(task, ranking, folder / "figures" / "areas")
 
 
-def rows_of(
-    ranking: pd.DataFrame,
-    reading: str,
-    equal: str = EQUAL_ACCURACY,
-    measure: tuple[str, str] = PRIMARY,
-) -> pd.DataFrame:
-    """Return the rows of a ranking for one reading and measure, the default being the test's
-    measure."""
-    same = (ranking["benchmark"] == measure[0]) & (ranking["metric"] == measure[1])
-    return ranking[same & (ranking["reading"] == reading) & (ranking["equal"] == equal)]
+def rows_of(ranking: pd.DataFrame, reading: str) -> pd.DataFrame:
+    """Return the rows of a ranking for one reading, of the test's measure."""
+    benchmark, metric = PRIMARY
+    same = (ranking["benchmark"] == benchmark) & (ranking["metric"] == metric)
+    return ranking[same & (ranking["reading"] == reading) & (ranking["equal"] == EQUAL_ACCURACY)]
 
 
 def _ordered(ranking: pd.DataFrame) -> pd.DataFrame:
