@@ -2,9 +2,9 @@
 
 import json
 import random
-import resource
 import time
 from collections import Counter
+from pathlib import Path
 
 from common.verifiers.math.verifier import verify
 
@@ -70,5 +70,6 @@ def judge_hostile(count):
         start = time.process_time()
         outcomes[outcome(text, ("7", "\\frac{x+1}{2}", "(1,2)")[at % 3])] += 1
         slow += time.process_time() - start > 1
-    held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1000
+    status = Path("/proc/self/status").read_text()  # ru_maxrss counts the parent's from the fork
+    held = int(status.split("VmHWM:")[1].split()[0]) // 1000
     print(json.dumps({"outcomes": outcomes, "slow": slow, "MB": held}))
