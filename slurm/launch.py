@@ -82,7 +82,7 @@ def launch(paper: str, tables: Mapping[str, Table], words: Sequence[str]) -> Non
         print("\n".join(listing(paper, tables, given["table"])))
         print(f"rlvr submit paper={paper} profile=NAME submits them; see --help")
     else:
-        from slurm import dry_run, plan, preflight, submit
+        from slurm import dry_run, plan, preflight
 
         profile = load_profile(given["profile"])
         found = chosen(paper, tables, **which, others=others)
@@ -94,6 +94,8 @@ def launch(paper: str, tables: Mapping[str, Table], words: Sequence[str]) -> Non
         where: dict = {"paper": paper, "profile": profile, "root": found.root}
         parts = (found.runs, found.evaluations, found.commands, found.measures, found.gates)
         if not dry:
+            from slurm import submit  # a dry run needs nothing of what a job runs
+
             submit.submit(*parts, **where)
             return
         dry_run.show(plan.plan(*parts), **where)
