@@ -72,39 +72,26 @@ class Experiment:
     verl: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self):
-        require(
-            re.fullmatch(r"[^./\\][^/\\]*", self.name) is not None,
-            "name",
-            self.name,
-            "names the run's folder: give a name without slashes that begins with no dot",
-        )
-        require(
-            self.sampling.prompts % self.optim.mini_batches == 0,
-            "optim.mini_batches",
-            self.optim.mini_batches,
-            f"must divide sampling.prompts={self.sampling.prompts}: groups are never split",
-        )
-        require(
-            not self.verl or self.backend == "verl", "verl", self.verl, "is for backend=verl alone"
-        )
-        require(
-            self.sampling.lag == 0 or (self.backend == "local" and self.method.sampler is None),
-            "sampling.lag",
-            self.sampling.lag,
-            "is for backend=local without a memory network (method.sampler); set it to 0",
-        )
-        require(
-            not self.kl_from_start or (self.backend == "local" and self.eval.temperature == 1),
-            "kl_from_start",
-            self.kl_from_start,
-            f"needs backend=local, not {self.backend}, and eval.temperature=1; set it to false",
-        )
-        for key, group, off in (
-            ("sampling.dtype", self.sampling.dtype, "float32"),
+        local, sampling = self.backend == "local", self.sampling
+        named = re.fullmatch(r"[^./\\][^/\\]*", self.name) is not None
+        remedy = "names the run's folder: give a name without slashes that begins with no dot"
+        require(named, "name", self.name, remedy)
+        batches = self.optim.mini_batches
+        remedy = f"must divide sampling.prompts={sampling.prompts}: groups are never split"
+        require(sampling.prompts % batches == 0, "optim.mini_batches", batches, remedy)
+        own = not self.verl or self.backend == "verl"
+        require(own, "verl", self.verl, "is for backend=verl alone")
+        fits = sampling.lag == 0 or (local and self.method.sampler is None)
+        remedy = "is for backend=local without a memory network (method.sampler); set it to 0"
+        require(fits, "sampling.lag", sampling.lag, remedy)
+        fits = not self.kl_from_start or (local and self.eval.temperature == 1)
+        remedy = "needs backend=local and eval.temperature=1; set it to false"
+        require(fits, "kl_from_start", self.kl_from_start, remedy)
+        for key, value, off in (
+            ("sampling.dtype", sampling.dtype, "float32"),
             ("optim.gradient_checkpointing", self.optim.gradient_checkpointing, False),
         ):
-            local = self.backend == "local"
-            require(group == off or local, key, group, f"is for backend=local; set it to {off}")
+            require(value == off or local, key, value, f"is for backend=local; set it to {off}")
         from common.methods.binding import check
 
         check(self.bound, self.sampling.group_size, self.reward)

@@ -49,9 +49,8 @@ def resolve(node: dict, key: str, supplied: tuple[str, ...] = (), open_ended: bo
     parameters = inspect.signature(function).parameters
     known = [p.name for p in parameters.values() if p.kind is p.KEYWORD_ONLY]
     for name, value in arguments.items():
-        require(
-            name in known, f"{key}.{name}", value, f"unknown argument of {target}; it takes {known}"
-        )
+        remedy = f"unknown argument of {target}; it takes {known}"
+        require(name in known, f"{key}.{name}", value, remedy)
         kind = getattr(parameters[name].annotation, "__name__", parameters[name].annotation)
         fits = type(value) in NUMBERS.get(kind, (type(value),))
         require(fits, f"{key}.{name}", value, f"{target} takes a {kind} (YAML: 1.0e-5, not 1e-5)")

@@ -50,13 +50,9 @@ class Pretrain:
     positions: PositiveInt = 256  # tokens of the longest sequence, prompt and response
 
     def __post_init__(self):
-        require(
-            self.hidden_size % self.heads == 0 and self.heads % self.kv_heads == 0,
-            "model.pretrain.heads",
-            self.heads,
-            f"must divide hidden_size={self.hidden_size} and be a multiple of "
-            f"kv_heads={self.kv_heads}",
-        )
+        fits = self.hidden_size % self.heads == 0 and self.heads % self.kv_heads == 0
+        remedy = f"must divide hidden_size={self.hidden_size}; kv_heads={self.kv_heads} divides it"
+        require(fits, "model.pretrain.heads", self.heads, remedy)
 
 
 @dataclass(frozen=True)
@@ -72,12 +68,9 @@ class Model:
     revision: str | None = None
 
     def __post_init__(self):
-        require(
-            (self.path is None) != (self.pretrain is None),
-            "model.path",
-            self.path,
-            "give either a path (folder or hub id) or a pretrain block, not both and not neither",
-        )
+        one = (self.path is None) != (self.pretrain is None)
+        remedy = "give either a path (folder or hub id) or a pretrain block, not both, not neither"
+        require(one, "model.path", self.path, remedy)
 
 
 def prompts_alone(benchmarks: Any) -> Any:
@@ -107,9 +100,8 @@ class Reward:
     wrong: float  # R_w
 
     def __post_init__(self):
-        require(
-            self.correct > self.wrong, "reward.correct", self.correct, "must exceed reward.wrong"
-        )
+        above = self.correct > self.wrong
+        require(above, "reward.correct", self.correct, "must exceed reward.wrong")
 
 
 @dataclass(frozen=True)
@@ -143,12 +135,9 @@ class Sampler:
     remember: Literal["kept", "all"] = "kept"
 
     def __post_init__(self):
-        require(
-            (self.path is not None) == (self.start == "checkpoint"),
-            "method.sampler.path",
-            self.path,
-            f"a folder or hub id goes with start=checkpoint alone, and start={self.start}",
-        )
+        fits = (self.path is not None) == (self.start == "checkpoint")
+        remedy = f"a folder or hub id goes with start=checkpoint alone, and start={self.start}"
+        require(fits, "method.sampler.path", self.path, remedy)
 
 
 @dataclass(frozen=True)
@@ -206,13 +195,9 @@ class Evaluation:
 
     def __post_init__(self):
         require(self.curve_n <= self.n, "eval.curve_n", self.curve_n, f"must be 1..eval.n={self.n}")
+        remedy = f"pass@k needs 1 <= k <= n; raise eval.n={self.n} or drop this k"
         for k in self.k:
-            require(
-                0 < k <= self.n,
-                "eval.k",
-                k,
-                f"pass@k needs 1 <= k <= n; raise eval.n={self.n} or drop this k",
-            )
+            require(0 < k <= self.n, "eval.k", k, remedy)
 
 
 @dataclass(frozen=True)

@@ -190,13 +190,9 @@ def _expect(
     name: str, key: str, number: int, expected: int | list[int] | None, source: str
 ) -> None:
     least, most = expected if isinstance(expected, list) else (expected, expected)
-    require(
-        expected is None or least <= number <= most,
-        f"{name}.{key}",
-        expected,
-        f"{source} gives {number}; pin the revision that has {expected}, or, if {number} is what "
-        f"you want, set {key}={number}",
-    )
+    fits = expected is None or least <= number <= most
+    remedy = f"{source} gives {number}; pin the revision that has {expected}, or set {key}={number}"
+    require(fits, f"{name}.{key}", expected, remedy)
 
 
 def _refuse_repeated_ids(name: str, prompts: list[Prompt]) -> None:

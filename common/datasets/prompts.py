@@ -35,12 +35,8 @@ def jsonl(
     Raises UserError naming the row if a field is missing or empty (an empty answer would score
     every response wrong) or holds other messages, or if an id occurs twice.
     """
-    require(
-        chat is not None or instruction == "bare",
-        "instruction",
-        instruction,
-        "goes with a chat markup: set model.chat",
-    )
+    asked_for = chat is not None or instruction == "bare"
+    require(asked_for, "instruction", instruction, "goes with a chat markup: set model.chat")
     names = {name: name for name in FIELDS} | dict(fields or {})
     for name in fields or {}:
         one_of("fields", name, FIELDS)

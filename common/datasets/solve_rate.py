@@ -53,12 +53,8 @@ def filtered(
     Solve rates are multiples of 1/n, so many are equal. Which of the equal ones are dropped is
     drawn by a fixed seed. Raises UserError if a prompt has no rate, or nothing would be left.
     """
-    require(
-        (drop_easiest is None) != (mean is None),
-        KEY,
-        {"drop_easiest": drop_easiest, "mean": mean},
-        "give one of the two",
-    )
+    given = {"drop_easiest": drop_easiest, "mean": mean}
+    require((drop_easiest is None) != (mean is None), KEY, given, "give one of the two")
     share = mean if drop_easiest is None else drop_easiest
     require(0 < share < 1, KEY, share, "must lie between 0 and 1")
     missing = [prompt.id for prompt in prompts if prompt.id not in rates]

@@ -238,10 +238,6 @@ def _tokenizer(whose: str):
             f"chat={OWN}:{whose}: its tokenizer cannot be read here ({type(error).__name__}); "
             f"where the hub can be reached run: hf download {path}, or set model.path=FOLDER"
         ) from error
-    require(
-        tokenizer.chat_template is not None,
-        "chat",
-        f"{OWN}:{whose}",
-        f"its tokenizer has no template; use one of {[*CHATS]}",
-    )
+    remedy = f"its tokenizer has no template; use one of {[*CHATS]}"
+    require(tokenizer.chat_template is not None, "chat", f"{OWN}:{whose}", remedy)
     return tokenizer

@@ -8,7 +8,7 @@ import torch
 
 from common.config.resolve import resolve
 from common.config.schema import Method, Reward
-from common.errors import UserError
+from common.errors import UserError, require
 from common.losses import regularizers
 
 OF_RESPONSES = ("correct", "lengths")  # what an advantage may take besides rewards
@@ -112,8 +112,8 @@ def largest_weight(bound: Bound, group_size: int, reward: Reward, arguments: dic
     """
     weights = group_weights(bound, all_groups(group_size), reward, arguments)
     largest = weights.abs().max().item()
-    if largest == 0:
-        raise UserError(f"sampling.group_size={group_size}: every weight is 0; enlarge the group")
+    remedy = "every weight is 0; enlarge the group"
+    require(largest != 0, "sampling.group_size", group_size, remedy)
     return largest
 
 
@@ -143,30 +143,23 @@ def check(bound: Bound, group_size: int, reward: Reward) -> None:
         extra["token_weights"] = bound.token_weights(log_prob.detach(), *inputs)
         _fits("method.token_weights", bound.token_weights, extra["token_weights"], mask.shape)
     returned = bound.loss(log_prob, *inputs, **extra)
-    if not isinstance(returned, tuple) or len(returned) != 2:
-        raise UserError(
-            f"method.loss={_name(bound.loss)}: gave one {type(returned).__name__}; give "
-            "(loss, clipped), both of shape (B, T)"
-        )
+    pair = isinstance(returned, tuple) and len(returned) == 2
+    remedy = f"gave one {type(returned).__name__}; give (loss, clipped), both of shape (B, T)"
+    require(pair, "method.loss", _name(bound.loss), remedy)
     for value in returned:
         _fits("method.loss", bound.loss, value, mask.shape)
     _fits("method.aggregation", bound.aggregate, bound.aggregate(mask), mask.shape)
     loss, _ = returned
-    if not torch.isfinite((loss * bound.aggregate(mask)).sum()):
-        raise UserError(
-            f"method.loss={_name(bound.loss)}: not finite on the rewards {rewards[0].tolist()}; "
-            "give finite numbers"
-        )
+    finite = bool(torch.isfinite((loss * bound.aggregate(mask)).sum()))
+    remedy = f"not finite on the rewards {rewards[0].tolist()}; give finite numbers"
+    require(finite, "method.loss", _name(bound.loss), remedy)
 
 
 def _fits(key: str, function: Callable, value: object, shape: torch.Size) -> None:
     """Raise UserError unless a user-defined function gave a tensor of this shape."""
     given = tuple(value.shape) if isinstance(value, torch.Tensor) else type(value).__name__
-    if given != tuple(shape):
-        raise UserError(
-            f"{key}={_name(function)}: gave {given} where a tensor of shape {tuple(shape)} is "
-            "needed"
-        )
+    remedy = f"gave {given} where a tensor of shape {tuple(shape)} is needed"
+    require(given == tuple(shape), key, _name(function), remedy)
 
 
 def _name(function: Callable) -> str:

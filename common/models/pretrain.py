@@ -1,9 +1,11 @@
 """Tiny language models: a Qwen2 of random weights is trained on a task's demonstrations."""
 
 import math
+from functools import partial
 from pathlib import Path
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from common.config.resolve import resolve
 from common.config.schema import Pretrain
@@ -119,16 +121,13 @@ def random_model(config: Pretrain, tok):
 
 def _pack(tok, rows: list[tuple[str, str]]) -> list[torch.Tensor]:
     """Return the fields of a RolloutBatch with one response per prompt."""
-    prompts = tok([prompt for prompt, _ in rows], add_special_tokens=False)["input_ids"]
-    answers = tok([answer + EOS for _, answer in rows], add_special_tokens=False)["input_ids"]
-    length, width = max(map(len, prompts)), max(map(len, answers))
-    prompt_ids = torch.full((len(rows), length), tok.pad_token_id)
-    ids = torch.full((len(rows), width), tok.pad_token_id)
-    prompt_mask, mask = torch.zeros_like(prompt_ids), torch.zeros(len(rows), width)
-    for i, (prompt, answer) in enumerate(zip(prompts, answers, strict=True)):
-        prompt_ids[i, length - len(prompt) :] = torch.tensor(prompt)
-        prompt_mask[i, length - len(prompt) :] = 1
-        ids[i, : len(answer)] = torch.tensor(answer)
-        mask[i, : len(answer)] = 1
+    texts = [prompt for prompt, _ in rows], [answer + EOS for _, answer in rows]
+    made = []
+    for some, side in zip(texts, ("left", "right"), strict=True):
+        ids = [torch.tensor(row) for row in tok(some, add_special_tokens=False)["input_ids"]]
+        padded = partial(pad_sequence, batch_first=True, padding_side=side)
+        made.append(padded(ids, padding_value=tok.pad_token_id))
+        made.append(padded([torch.ones_like(row) for row in ids]))
+    mask = made[-1].float()
     stopped = torch.ones(len(rows), dtype=torch.bool)
-    return [prompt_ids, prompt_mask, ids, mask, torch.zeros_like(mask), stopped]
+    return [*made[:3], mask, torch.zeros_like(mask), stopped]

@@ -1,8 +1,10 @@
 """The local rollout engine: sampled responses with log-probabilities, on CPU or one GPU."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from common import seeds
 from common.config.schema import Evaluation
@@ -27,13 +29,10 @@ def encode(tokenizer, texts: list[str], device) -> tuple[torch.Tensor, torch.Ten
         raise UserError(
             f"prompt {text[:80]!r}: the model's tokenizer knows none of it; correct the template"
         )
-    length = max(len(row) for row in rows)
-    ids = torch.full((len(rows), length), tokenizer.pad_token_id)
-    mask = torch.zeros_like(ids)
-    for i, row in enumerate(rows):
-        ids[i, length - len(row) :] = torch.tensor(row)
-        mask[i, length - len(row) :] = 1
-    return ids.to(device), mask.to(device)
+    tensors = [torch.tensor(row) for row in rows]
+    padded = partial(pad_sequence, batch_first=True, padding_side="left")
+    ids = padded(tensors, padding_value=tokenizer.pad_token_id)
+    return ids.to(device), padded([torch.ones_like(row) for row in tensors]).to(device)
 
 
 @torch.no_grad()

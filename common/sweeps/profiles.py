@@ -67,30 +67,20 @@ class Profile:
     small: Small | None = None  # null: every training takes all of the profile
 
     def __post_init__(self):
-        require(
-            self.signal_lead_s < 60 * self.time_min,
-            "signal_lead_s",
-            self.signal_lead_s,
-            f"must be less than the time limit, time_min={self.time_min}",
-        )
-        require(
-            self.executor == "slurm" or self.nodes == 1,
-            "nodes",
-            self.nodes,
-            "executor=local has one node",
-        )
+        slurm, lead, small = self.executor == "slurm", self.signal_lead_s, self.small
+        remedy = f"must be less than the time limit, time_min={self.time_min}"
+        require(lead < 60 * self.time_min, "signal_lead_s", lead, remedy)
+        require(slurm or self.nodes == 1, "nodes", self.nodes, "executor=local has one node")
         for key in ("container", "python"):
-            fits = self.executor == "slurm" or getattr(self, key) is None
+            fits = slurm or getattr(self, key) is None
             remedy = "executor=local runs in this environment; set it to null"
             require(fits, key, getattr(self, key), remedy)
-        divides = self.small is None or self.gpus_per_node % self.small.gpus == 0
-        require(
-            divides and (self.small is None or (self.executor == "slurm" and self.nodes == 1)),
-            "small",
-            self.small,
-            "shares out one node of executor=slurm: nodes=1, and gpus must divide gpus_per_node; "
-            "or set it to null",
+        shares = slurm and self.nodes == 1
+        fits = small is None or (shares and self.gpus_per_node % small.gpus == 0)
+        remedy = (
+            "shares out one node of executor=slurm: nodes=1, and gpus must divide gpus_per_node"
         )
+        require(fits, "small", small, f"{remedy}; or set it to null")
         taken = TAKEN & {key.replace("_", "-") for key in self.sbatch}
         tuned(self.verl)
         require(not taken, "sbatch", sorted(taken), "these have keys of their own in a profile")
@@ -133,10 +123,7 @@ def on(x: Experiment, profile: Profile, words: dict) -> Experiment:
         return x
     one = replace(x, verl=tuned(profile.verl) | tuned(x.verl) | tuned(words))
     tuning.chosen(one)
-    require(
-        profile.nodes == 1 or tuning.STORE not in one.verl,
-        f"verl.{tuning.STORE}",
-        one.verl.get(tuning.STORE),
-        "a Ray cluster of several nodes is started by the job, before verl; drop the key",
-    )
+    fits = profile.nodes == 1 or tuning.STORE not in one.verl
+    remedy = "a Ray cluster of several nodes is started by the job, before verl; drop the key"
+    require(fits, f"verl.{tuning.STORE}", one.verl.get(tuning.STORE), remedy)
     return one

@@ -41,6 +41,21 @@ def memory_of(policy, **changes) -> MemoryNetwork:
     return memory
 
 
+def drawn(model, tokenizer, memory, group_size: int, max_tokens: int, **given) -> RolloutBatch:
+    ids, mask = encode(tokenizer, given.get("prompts", PROMPTS), "cpu")
+    return generate(
+        model,
+        ids,
+        mask,
+        group_size=group_size,
+        temperature=given.get("temperature", 1.0),
+        max_tokens=max_tokens,
+        eos_id=tokenizer.eos_token_id,
+        generator=torch.Generator().manual_seed(given.get("seed", 0)),
+        memory=memory,
+    )
+
+
 def full_logits(model, tokens: list[int]) -> torch.Tensor:
     """Logits of every position, from one plain forward pass of transformers."""
     return model(input_ids=torch.tensor([tokens]), use_cache=False).logits[0].float()
@@ -51,7 +66,7 @@ def test_two_tokens_follow_the_exact_calibrated_distribution(policy):
     """Chi-square of 40,000 samples of two tokens against softmax((f - mu m) / T), enumerated."""
     model, tokenizer = policy
     memory, temperature, rows = memory_of(model), 1.3, 40_000
-    ids, mask = encode(tokenizer, PROMPTS[:1], "cpu")
+    ids, _ = encode(tokenizer, PROMPTS[:1], "cpu")
     prompt = ids[0].tolist()
 
     def calibrated(tokens: list[int]) -> torch.Tensor:
@@ -67,20 +82,9 @@ def test_two_tokens_follow_the_exact_calibrated_distribution(policy):
         elif p > 1e-5:
             second = calibrated([*prompt, a])
             cells |= {(a, b): p * q for b, q in enumerate(second.tolist())}
-    batch = generate(
-        model,
-        ids,
-        mask,
-        group_size=rows,
-        temperature=temperature,
-        max_tokens=2,
-        eos_id=end,
-        generator=torch.Generator().manual_seed(0),
-        memory=memory,
-    )
-    drawn = batch.response_ids.tolist()
+    batch = drawn(model, tokenizer, memory, rows, 2, temperature=temperature, prompts=PROMPTS[:1])
     counts = dict.fromkeys(cells, 0)
-    for a, b in drawn:
+    for a, b in batch.response_ids.tolist():
         counts[a, end if a == end else b] = counts.get((a, end if a == end else b), 0) + 1
     frequent = [cell for cell, p in cells.items() if p * rows >= 10]
     observed = [counts[cell] for cell in frequent]
@@ -92,36 +96,13 @@ def test_two_tokens_follow_the_exact_calibrated_distribution(policy):
     assert (policy_alone - first).abs().sum() > 0.2  # the test could tell the two apart
 
 
-@torch.no_grad()
 def test_both_log_probabilities_are_those_of_plain_forward_passes(policy):
     model, tokenizer = policy
     memory = memory_of(model, start="random", shrink=2)
-    ids, mask = encode(tokenizer, PROMPTS, "cpu")
-    batch = generate(
-        model,
-        ids,
-        mask,
-        group_size=20,
-        temperature=0.8,
-        max_tokens=8,
-        eos_id=tokenizer.eos_token_id,
-        generator=torch.Generator().manual_seed(0),
-        memory=memory,
-    )
-    for row in range(40):
-        prompt = ids[row // 20][mask[row // 20].bool()].tolist()
-        length = int(batch.mask[row].sum())
-        response = batch.response_ids[row, :length].tolist()
-        policy_logits = full_logits(model, prompt + response)[len(prompt) - 1 : -1]
-        memory_logits = full_logits(memory.model, prompt + response)[len(prompt) - 1 : -1]
-        chosen = torch.tensor(response)[:, None]
-        for got, logits in (
-            (batch.log_probs, policy_logits),
-            (batch.sampler_log_probs, policy_logits - 0.5 * memory_logits),
-        ):
-            expected = torch.log_softmax(logits / 0.8, -1).gather(1, chosen)[:, 0]
-            assert got[row, :length].tolist() == pytest.approx(expected.tolist(), abs=2e-4)
-            assert got[row, length:].abs().sum() == 0
+    batch = drawn(model, tokenizer, memory, 20, 8, temperature=0.8)
+    assert exact(model, memory.model, batch, temperature=0.8)
+    assert batch.log_probs[batch.mask == 0].abs().sum() == 0
+    assert batch.sampler_log_probs[batch.mask == 0].abs().sum() == 0
 
 
 def random_model(kind: str, tied: bool, **sizes):
@@ -151,33 +132,22 @@ def test_a_memory_from_a_checkpoint_is_exact_with_tied_and_untied_heads(
     store.save(network, own, tmp_path / "memory")
     sampler = Sampler(**GIVEN, path=str(tmp_path / "memory"))
     memory = memory_network(sampler, model, tokenizer, seed=0)
-    ids, mask = encode(tokenizer, PROMPTS, "cpu")
-    draw = lambda: generate(  # noqa: E731
-        model,
-        ids,
-        mask,
-        group_size=4,
-        temperature=1.3,
-        max_tokens=5,
-        eos_id=tokenizer.eos_token_id,
-        generator=torch.Generator().manual_seed(0),
-        memory=memory,
-    )
-    batch = draw()
-    assert exact(model, network, batch, ids, mask)
+    batch = drawn(model, tokenizer, memory, 4, 5, temperature=1.3)
+    assert exact(model, network, batch)
     memory.learn(batch, micro_batch=8)
     heads = memory.model.get_output_embeddings(), memory.model.get_input_embeddings()
     assert (heads[0].weight is heads[1].weight) == memory_tied
-    batch = draw()
-    assert exact(model, memory.model, batch, ids, mask)
-    assert not exact(model, network, batch, ids, mask)  # it has learned
+    batch = drawn(model, tokenizer, memory, 4, 5, temperature=1.3)
+    assert exact(model, memory.model, batch)
+    assert not exact(model, network, batch)  # it has learned
 
 
 @torch.no_grad()
-def exact(model, network, batch, ids, mask) -> bool:
-    errors = []
+def exact(model, network, batch, temperature: float = 1.3) -> bool:
+    errors, ids, mask = [], batch.prompt_ids, batch.prompt_mask
     for row in range(len(batch.response_ids)):
-        prompt = ids[row // 4][mask[row // 4].bool()].tolist()
+        of = row // batch.group_size
+        prompt = ids[of][mask[of].bool()].tolist()
         length = int(batch.mask[row].sum())
         response = batch.response_ids[row, :length]
         f, m = (
@@ -185,7 +155,9 @@ def exact(model, network, batch, ids, mask) -> bool:
             for one in (model, network)
         )
         for got, logits in ((batch.log_probs, f), (batch.sampler_log_probs, f - 0.5 * m)):
-            expected = torch.log_softmax(logits / 1.3, -1).gather(1, response[:, None])[:, 0]
+            expected = torch.log_softmax(logits / temperature, -1).gather(1, response[:, None])[
+                :, 0
+            ]
             errors.append((got[row, :length] - expected).abs().max().item())
     return max(errors) < 2e-4
 
@@ -207,19 +179,13 @@ def test_a_memory_of_other_tokens_is_refused(tmp_path):
 def test_the_memory_learns_what_was_sampled_and_then_makes_it_rarer(policy):
     model, tokenizer = policy
     memory = MemoryNetwork(model, mu=1.0, lr=1e-2, start="random", shrink=1, seed=0)
-    ids, mask = encode(tokenizer, PROMPTS, "cpu")
-    settings = {"group_size": 64, "temperature": 1.0, "max_tokens": 6}
-    settings |= {"eos_id": tokenizer.eos_token_id, "memory": memory}
-    draw = lambda seed: generate(  # noqa: E731
-        model, ids, mask, generator=torch.Generator().manual_seed(seed), **settings
-    )
-    batch = draw(0)
+    batch = drawn(model, tokenizer, memory, 64, 6)
     losses = [memory.learn(batch, micro_batch=64) for _ in range(60)]
     assert losses[0] == pytest.approx(torch.log(torch.tensor(len(tokenizer))).item(), abs=1e-4)
     assert losses[-1] < 0.5 * losses[0]
     first = batch.response_ids[:, 0]
     common = first.mode().values
-    again = draw(1).response_ids[:, 0]
+    again = drawn(model, tokenizer, memory, 64, 6, seed=1).response_ids[:, 0]
     assert (again == common).float().mean() < 0.7 * (first == common).float().mean()
 
 
