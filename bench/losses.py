@@ -8,8 +8,6 @@ from statistics import median
 
 import torch
 from torch.profiler import ProfilerActivity, profile
-from verl.trainer.ppo.core_algos import get_policy_loss_fn
-from verl.workers.config import FSDPActorConfig
 
 from bench import alternate, row
 from common.losses.aggregate import token_mean
@@ -123,6 +121,9 @@ def loss_rows(rounds: int) -> list[dict]:
 def verl_losses():
     """Return f(name, old_log_prob, log_prob, advantages, mask) -> verl's scalar loss, token
     mean."""
+    from verl.trainer.ppo.core_algos import get_policy_loss_fn  # absent where only logits are timed
+    from verl.workers.config import FSDPActorConfig
+
     config = FSDPActorConfig(rollout_n=1, ppo_micro_batch_size_per_gpu=1, clip_ratio=0.2)
 
     def loss(name, old_log_prob, log_prob, advantages, mask):
