@@ -11,7 +11,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 CLUSTER_VENV := .venv-cluster
 PAPERS := $(patsubst papers/%/claims.yaml,%,$(wildcard papers/*/claims.yaml))
-FORMAT ?= terminal
 # As `.venv/bin/rlvr`, of this folder's own packages.
 RLVR := $(BIN)/python -m rlvr_papers
 # Tests without a marker of pyproject.toml's list.
@@ -52,7 +51,7 @@ else
 endif
 
 compare-%: $(VENV)/.ready ## published against rerun, from results/ alone
-	$(RLVR) compare paper=$* format=$(FORMAT)
+	$(RLVR) compare paper=$*
 
 report: $(VENV)/.ready ## results/report/index.html: what each paper claims, and what came out
 	$(RLVR) report

@@ -23,8 +23,15 @@ def test_a_python_that_is_too_old_is_refused_by_its_version(tmp_path):
     assert not (tmp_path / "venv").exists()
 
 
-@pytest.mark.parametrize("scale", ["SCALE=laptop", "SCALE=cluster"])
-def test_a_paper_with_a_dash_gets_the_near_name(scale):
-    done = make("reproduce-f-grpo", scale, "DRY_RUN=1", "--old-file=.venv/.ready")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("reproduce-f-grpo", "SCALE=laptop"),
+        ("reproduce-f-grpo", "SCALE=cluster", "DRY_RUN=1"),
+        ("compare-f-grpo",),
+    ],
+)
+def test_a_paper_with_a_dash_gets_the_near_name(words):
+    done = make(*words, "--old-file=.venv/.ready")
     assert done.returncode != 0
     assert "error: paper=f-grpo: " in done.stderr
