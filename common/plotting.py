@@ -15,6 +15,7 @@ from common.results.files import write, write_csv
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
+Colors = dict[str, str]  # method -> color
 STYLE: dict[str, Any] = {
     "figure.constrained_layout.use": True,
     "figure.dpi": 110,
@@ -38,6 +39,11 @@ def panels(columns: int, rows: int = 1, width: float = 3.4, height: float = 2.7,
     return plt.subplots(
         rows, columns, figsize=(width * columns, height * rows), squeeze=False, **options
     )
+
+
+def present(rows: pd.DataFrame, colors: Colors) -> Colors:
+    """Return the methods of `colors` that have rows."""
+    return {method: color for method, color in colors.items() if method in set(rows["method"])}
 
 
 def legend(figure, axis, columns: int, **options) -> None:

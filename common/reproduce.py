@@ -37,7 +37,7 @@ def main(words: list[str]) -> None:
 def finish(config: Reproduce) -> None:
     """Run the remaining measurements, draw the figures and write the comparison."""
     from common.comparison.compare import compared
-    from common.comparison.laptop_figures import draw_paper
+    from common.comparison.figures import draw_paper
     from common.comparison.spec import spec_of
 
     def measured(_root: Path) -> None:

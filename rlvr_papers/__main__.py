@@ -34,7 +34,7 @@ GROUPS = {
         "theory": Verb("common.methods.theory", "gradient masses of a method, exactly"),
         "methods": Verb("common.methods.catalogue", "all methods: formula, source, parameters"),
         "data": Verb("common.datasets.command", "list, download and show the public sets"),
-        "figures": Verb("common.comparison.laptop_figures", "a paper's figures, from its tables"),
+        "figures": Verb("common.comparison.figures", "a paper's figures, from its tables"),
         "compare": Verb("common.comparison.compare", "published against rerun, with verdicts"),
         "diff": Verb("common.comparison.difference", "A - B: two methods or sets of runs, paired"),
         "report": Verb("common.report.command", "one page for all papers"),

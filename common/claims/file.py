@@ -23,7 +23,6 @@ FORMS = {
 # Keys of the first entry: the paper's name, its arXiv number, its idea in a few words, and its
 # claim in a sentence.
 ABOUT = ("paper", "arxiv", "brief", "says")
-AGAINST_BASE = "against_base"  # optional key: the rows of gains.against_base
 PRIMARY, REST = "primary", "rest"  # claim families: Holm corrects the first
 
 
@@ -46,10 +45,7 @@ def read(path: Path) -> tuple[dict, list[dict]]:
     about, section, claims = {}, "", []
     for number, entry in enumerate(entries, 1):
         if number == 1 and isinstance(entry, dict) and "paper" in entry:
-            _check_keys(f"{path}: paper", entry, set(ABOUT), {AGAINST_BASE})
-            if AGAINST_BASE in entry:
-                place = f"{path}: {AGAINST_BASE}"
-                _check_keys(place, entry[AGAINST_BASE], {"table", "methods"}, set())
+            _check_keys(f"{path}: paper", entry, set(ABOUT), set())
             about = entry
         elif isinstance(entry, dict) and "section" in entry:
             _check_keys(f"{path}: section {entry['section']}", entry, {"section"}, set())
@@ -62,7 +58,7 @@ def read(path: Path) -> tuple[dict, list[dict]]:
 
 def _check(path: Path, number: int, claim, seen: set[str]) -> None:
     place = f"{path}: claim {claim.get('id', number) if isinstance(claim, dict) else number}"
-    _check_keys(place, claim, {"id", "claim", "source"}, {*SCOPES, "family", "headline"})
+    _check_keys(place, claim, {"id", "claim", "source"}, {*SCOPES, "family", "headline", "ours"})
     require(claim["id"] not in seen, f"{place}: id", claim["id"], "is there twice")
     for scope in SCOPES:
         if claim.get(scope) is not None:

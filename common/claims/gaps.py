@@ -9,9 +9,8 @@ import numpy as np
 
 from common.claims.select import Found
 from common.claims.single import run_noise, single_interval
-from common.metrics.bases import base_seed, base_share, mean_over_bases
 from common.metrics.bootstrap import clustered_bounds
-from common.metrics.paired import Interval, seed_means, subsampling_test, two_way_interval
+from common.metrics.paired import Interval, subsampling_test, two_way_interval
 
 MIN_SEEDS = 3  # two_way_interval is too narrow with two
 DRAWS = 1000  # of each bootstrap that is shown beside an interval
@@ -21,7 +20,6 @@ GAPS = [  # columns of the table of comparisons
     *["low", "high", "p", "p_claim", "p_holm", "p_bh", "mdd", "n_seeds", "n_problems"],
     *["prompt_low", "prompt_high", "seed_low", "seed_high", "subsampling_p", "verdict", "test"],
 ]
-TRAINED = ("laptop", "covariance")  # prefixes of tables whose runs start from base models
 # Values of `Gap.test`: what decides a comparison.
 NUMBERS = "numbers"
 SEEDS, BOTH = "seeds", "seeds and problems"
@@ -82,8 +80,7 @@ class Gap:
 def combine(terms: Sequence[tuple[float, Found]], *, cluster: bool = False) -> Gap:
     """Return the weighted sum of the found values with its interval: over seeds, and over problems
     where there are counts. With `cluster` and fewer than MIN_SEEDS seeds, the spread over seeds is
-    taken from elsewhere (`single_interval`). On a laptop, seeds that share their base model are not
-    independent (`mean_over_bases`)."""
+    taken from elsewhere (`single_interval`)."""
     terms = tuple(terms)
     value = sum(weight * x.values.mean() for weight, x in terms)
     random = [(weight, x) for weight, x in terms if x.seeds is not None]
@@ -105,26 +102,10 @@ def combine(terms: Sequence[tuple[float, Found]], *, cluster: bool = False) -> G
         interval = single_interval(value, terms, parts, strata, seeds)
         fixed = value - sum(weight * x.values.mean() for weight, x in random)
     else:
-        spread = None if cluster else _over_bases(random, summed, strata)
-        interval = two_way_interval(*parts, strata=strata, between_seeds=spread)
+        interval = two_way_interval(*parts, strata=strata)
         fixed = value - interval.value
     whole = replace(interval, value=value)
     return Gap(terms, whole, parts, strata, fixed, few, cluster)
-
-
-def _over_bases(
-    random: list[tuple[float, Found]], parts: dict[tuple, np.ndarray], strata: tuple | None
-) -> list[tuple[float, float]] | None:
-    """Return for each part the variance of its mean and the degrees of freedom, given that seeds
-    share base models; None for toys and simulations, which have no base models."""
-    tables = {str(table) for _, x in random for table in x.tables}
-    if not tables or not all(table.startswith(TRAINED) for table in tables):
-        return None
-    share = base_share(str(metric) for _, x in random for metric in x.metrics)
-    return [
-        mean_over_bases(seed_means(part, strata), [base_seed(int(seed)) for seed in seeds], share)
-        for seeds, part in parts.items()
-    ]
 
 
 def row(gap: Gap, null: float | None, brief: bool = False) -> dict:

@@ -14,8 +14,7 @@ screen (common/report/verdicts.py). common/claims/file.py reads the list.
 
 A selector (SEL) is a map of column to value (table, model, method, benchmark, metric, k, unit,
 seed, step, run_id). A list of values means the plain average over them, and null matches an empty
-cell. Without `step`, the last step of each seed counts; on a laptop it is the mean of each seed's
-last three checkpoints that have the number. `where` is merged into every selector of its predicate.
+cell. Without `step`, the last step of each seed counts. `where` is merged into every selector of its predicate.
 The predicates:
 
     order: [SEL, SEL, ...]  with  relation: ">" | "<"  and  margin: points (0 if left out)
@@ -33,8 +32,7 @@ combination of these values.
 "~" means |difference - x| <= within. Rows without a seed (printed numbers, closed forms) are
 compared as numbers; a tie is inconclusive. Rows with seeds are compared by the 95 % interval of
 `two_way_interval`: over seeds and problems where the counts of every selected row are given
-(metrics pass@k and avg@k), else over seeds alone, which takes the problems as fixed. Laptop seeds
-that share a base model are not independent (common/metrics/bases.py). All selectors of a claim are
+(metrics pass@k and avg@k), else over seeds alone, which takes the problems as fixed. All selectors of a claim are
 read on the seeds that they share, so that runs are paired; in a count, each pair is read on the
 seeds that its two selectors share. With fewer than three seeds nothing is decided on a laptop. On a
 cluster, where the papers have one run per cell, the spread of such rows over seeds is taken from
@@ -64,7 +62,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 
-from common.claims.file import CLUSTER, LAPTOP, PRIMARY, REST, SCOPES, load, parse, predicate
+from common.claims.file import CLUSTER, PRIMARY, REST, SCOPES, load, parse, predicate
 from common.claims.gaps import (
     GAPS,
     MIN_SEEDS,
@@ -77,6 +75,7 @@ from common.claims.gaps import (
     single_text,
 )
 from common.claims.select import (
+    Counts,
     Found,
     Missing,
     Refused,
@@ -95,9 +94,6 @@ __all__ = ["GAPS", "SCOPES", "judge", "load"]
 NOT_RUN, NOT_CLAIMED = "not run", "not claimed here"
 NOT_ENGAGED = "mechanism not engaged"
 WITHOUT = (NOT_RUN, NOT_CLAIMED)  # verdicts that rest on no number
-LAST = 3  # checkpoints whose mean is read on a laptop
-MATCHED = "at matched pass@1"  # in the names of the tables of comparison/matched.py
-BIAS = ", a slower learner may seem to gain a point (docs/evidence.md)"
 
 
 @dataclass(frozen=True)
@@ -114,7 +110,7 @@ class Measured:
 def judge(
     claims: list[dict],
     rows: dict[str, pd.DataFrame],
-    counts: dict[str, pd.DataFrame] | None = None,
+    counts: dict[str, pd.DataFrame | Counts] | None = None,
     averages: dict[str, list[str]] | None = None,
 ) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
     """Return (the verdict on each claim in each scope, with its numbers and runs; the comparisons
@@ -132,8 +128,6 @@ def judge(
         behind = (counts or {}).get(scope)
         given = (frame, indexed(behind) if isinstance(behind, pd.DataFrame) else behind)
         how: dict = {"averages": averages or {}, "cluster": True} if scope == CLUSTER else {}
-        if scope == LAPTOP:
-            how["last"] = LAST
         how["seen"] = {}
         measured[scope] = {}
         for name, one in stated.items():
@@ -174,7 +168,6 @@ def _measure(
     *,
     averages: dict | None = None,
     cluster: bool = False,
-    last: int = 1,
     seen: dict[str, Found],
 ) -> Measured | tuple[str, str]:
     """Return the measured predicate, or (verdict, reason) where rows are missing or a reading is
@@ -190,7 +183,7 @@ def _measure(
             if key in seen:
                 pass
             elif members is None:
-                seen[key] = select(place, selector, rows, counts, last)
+                seen[key] = select(place, selector, rows, counts)
             else:
                 found = select(place, {**selector, "benchmark": members}, rows, counts)
                 seen[key] = replace(found, name=words(selector), benchmarks=(mean,))
@@ -256,8 +249,6 @@ def _decide(
             said += f", {'Holm' if families[name] == PRIMARY else 'BH'} p {adjusted:.2g}"
         verdict = _of_one_run(x, _verdict(x, sides, tests[name], adjusted))
         sides = [_of_one_run(x, one) for one in sides]
-        if any(MATCHED in str(table) for value in x.values for table in value.tables):
-            said += BIAS
         of_one = x.form == "count" and not any(gap.single for gap in x.gaps)
         more = "" if of_one else power_text(x.gaps)
         decided[name] = (verdict, said + more + single_text(x.gaps, shown), ";".join(runs))

@@ -86,6 +86,8 @@ class Counts:
     n: np.ndarray
     c: np.ndarray
     seen: dict[bytes, tuple] = field(default_factory=dict)
+    # values of COUNTED -> (problems, value of each): readings that are no pass@k of one evaluation
+    areas: dict[tuple, tuple[tuple, np.ndarray]] = field(default_factory=dict)
 
     def named(self, which: np.ndarray) -> tuple:
         """Return the `names` at these indices; equal indices give the same tuple object."""
@@ -121,14 +123,13 @@ def tidy(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def select(
-    place: str, selector: dict, rows: pd.DataFrame, counts: Counts | None, last: int = 1
+    place: str, selector: dict, rows: pd.DataFrame, counts: Counts | None
 ) -> Found:
     """Return the values of a selector in `tidy` rows: per seed and, if `counts` cover them, per
     problem.
 
-    Without `step`, the mean of each seed's `last` steps counts, or of as many as there are; for
-    rows without a run (toys, theory) it is the last step alone. Seeds that lack one of the values
-    to average are left out. Raises Missing if nothing is left, Refused if the table refuses the
+    Without `step`, each seed's last step counts. Seeds that lack one of the values to average are
+    left out. Raises Missing if nothing is left, Refused if the table refuses the
     reading, and UserError, which starts with `place`, if several rows of a seed match, or if counts
     and rows disagree.
     """
@@ -146,12 +147,12 @@ def select(
         raise Missing("no row with " + words(absent))
     lists = [key for key in wanted if len(wanted[key]) > 1 and key != "seed"]
     one = len(chosen) == 1 and not lists  # a printed number: nothing to choose among
-    over = lists
     if "step" not in selector and not one:
-        chosen, averaged = _last_steps(chosen, lists, prod(len(wanted[key]) for key in lists), last)
-        over = [*lists, "step"] if averaged else lists
+        steps = chosen["step"].fillna(-1)
+        groups = steps.groupby([chosen[key] for key in ("seed", *lists)], dropna=False)
+        chosen = chosen[steps == groups.transform("max")]
     if not one:
-        chosen = _each_seed_once(place, selector, wanted, over, chosen)
+        chosen = _each_seed_once(place, selector, wanted, lists, chosen)
     if len(chosen) == 1:
         index, values = chosen["seed"], chosen["value"]
     else:
@@ -173,31 +174,6 @@ def select(
     )
 
 
-def _last_steps(
-    chosen: pd.DataFrame, lists: list, size: int, last: int
-) -> tuple[pd.DataFrame, bool]:
-    """Return the rows to average and whether they may span several steps. They are the rows of each
-    seed's `last` steps that have all `size` values. Where `last` is 1, a row has no run, or no step
-    has all values, they are the rows at each value's last step.
-
-    The number of distinct correct answers depends on the number of samples, so it is read only at
-    steps with as many samples as the seed's last step.
-    """
-    if last > 1 and chosen["run_id"].notna().all():
-        steps = chosen.groupby("seed")["step"].transform("max")
-        ends = chosen[chosen["step"] == steps].groupby("seed")["n_samples"].first()
-        alike = chosen["n_samples"] == chosen["seed"].map(ends)
-        kept = chosen[alike | (chosen["metric"] != "distinct_correct")]
-        whole = kept.groupby(["seed", "step"])["value"].transform("size") == size
-        if whole.any():
-            kept = kept[whole]
-            rank = kept.groupby("seed")["step"].rank(method="dense", ascending=False)
-            return kept[rank <= last], True
-    steps = chosen["step"].fillna(-1)
-    groups = steps.groupby([chosen[key] for key in ("seed", *lists)], dropna=False)
-    return chosen[steps == groups.transform("max")], False
-
-
 def _each_seed_once(place: str, selector: dict, wanted: dict, lists: list, chosen: pd.DataFrame):
     """Return the rows of the seeds that have every value to average; `lists` are the columns in
     which these values differ. Raises UserError if a seed has several rows for one value, or only
@@ -211,8 +187,6 @@ def _each_seed_once(place: str, selector: dict, wanted: dict, lists: list, chose
             f"{place}: selector {words(selector)} matches several rows, which differ in "
             f"{', '.join(differ) or 'nothing'}; name one"
         )
-    if "step" in lists and "step" not in wanted:  # _last_steps kept whole steps only
-        return chosen
     groups = chosen.groupby("seed", dropna=False)["value"]
     chosen = chosen[groups.transform("size") == prod(len(wanted[key]) for key in lists)]
     if chosen.empty:
@@ -240,7 +214,11 @@ def _with_problems(place: str, selected: Found, rows: pd.DataFrame, counts: Coun
     metrics = [str(name).lower() for name in rows["metric"]]  # over_sharpening prints AVG@8, PASS@8
     if not all(name.startswith(("pass@", "avg@")) for name in metrics):
         return selected
-    keys = zip(*(rows[name].tolist() for name in COUNTED), strict=True)
+    keys = [*zip(*(rows[name].tolist() for name in COUNTED), strict=True)]
+    if all(key in counts.areas for key in keys):
+        read = {key[COUNTED.index("seed")]: counts.areas[key] for key in keys}
+        wide = np.stack([read[seed][1] for seed in selected.seeds])
+        return replace(selected, by_problem=wide, problems=read[selected.seeds[0]][0])
     found = [counts.rows.get(key) for key in keys]
     if any(at is None for at in found):
         return selected

@@ -19,11 +19,12 @@ from pathlib import Path
 import pandas as pd
 
 from common.claims import judge
-from common.claims.file import read
-from common.claims.select import COUNTED
+from common.claims.file import load, parse
+from common.claims.select import COUNTED, Counts, indexed
 from common.comparison import cells
 from common.comparison.cells import with_sampling
-from common.comparison.gains import COLUMNS, against_base, gains
+from common.comparison.frontier import AT_EQUAL, BASE, GRPO, at_equal_accuracy
+from common.comparison.gains import COLUMNS, gains
 from common.comparison.gather import (
     CLUSTER,
     LAPTOP,
@@ -32,8 +33,9 @@ from common.comparison.gather import (
     Gathering,
     gather,
     gathered,
+    joined,
+    of_study,
 )
-from common.comparison.matched import at_matched_accuracy
 from common.comparison.published import labels, published_checked
 from common.comparison.replication import replication
 from common.comparison.spec import Spec, spec_of
@@ -56,7 +58,6 @@ class Comparison:
     gaps: pd.DataFrame  # the comparisons behind the verdicts, claims.GAPS
     cells: pd.DataFrame  # every printed cell, cells.COLUMNS
     summary: pd.DataFrame  # printed rows, and means over seeds of both rerun scopes
-    against_base: pd.DataFrame  # what RL changed in the model it started from
     notes: pd.DataFrame  # the paper's inconsistencies
     runs: pd.DataFrame  # provenance.COLUMNS
     left_out: list[str]
@@ -78,8 +79,6 @@ def compared(spec: Spec, root: Path, *steps: Callable[[Path], object]) -> None:
     `steps`, such as drawing, and compare."""
     found = gather(root, spec.paper)
     found.write(root, spec.paper)
-    if LAPTOP in found.scopes:
-        spec.measure(root, found.scopes[LAPTOP])
     for step in steps:
         step(root)
     compare(spec, root, found=found)
@@ -88,8 +87,8 @@ def compared(spec: Spec, root: Path, *steps: Callable[[Path], object]) -> None:
 def compare(spec: Spec, root: Path, found: Gathering | None = None) -> None:
     """Print the comparison, and write it to <root>/<paper>/: claims.csv, gaps.csv, cells.csv
     (printed cells with a rerun), comparison.csv (all reruns), comparison.md, and,
-    where there is something in them, against_base.csv, replication.csv, gains.csv and the paper's
-    figures of cluster rows. `found`: what was gathered before."""
+    where there is something in them, replication.csv, gains.csv and the paper's figures of cluster
+    rows. `found`: what was gathered before."""
     from common.comparison import cluster_figures
     from common.comparison import text as compare_text
 
@@ -105,7 +104,6 @@ def compare(spec: Spec, root: Path, found: Gathering | None = None) -> None:
         "comparison": result.summary[rerun],
     }
     tables |= {"gains": result.gains} if result.gains["rerun"].notna().any() else {}
-    tables |= {"against_base": result.against_base} if len(result.against_base) else {}
     tables |= {"replication": result.replicated} if len(result.replicated) else {}
     for name, table in tables.items():
         write_csv(folder / f"{name}.csv", table)
@@ -133,6 +131,10 @@ def assess(
         reruns[scope], more = gathered(root, spec.paper, scope, found)
         problems += more
     home = ROOT / "papers" / spec.paper
+    stated = load(home / "claims.yaml")
+    study, more = of_study(root, methods_of(stated))
+    problems += more
+    reruns[LAPTOP] = joined(reruns[LAPTOP], study)
     printed, more = published_checked(home / "published")
     problems += more
     place = str(root / spec.paper / CLUSTER / "metrics.csv.gz")
@@ -155,8 +157,11 @@ def assess(
     as_printed = cells.as_printed(spec, rows[CLUSTER], printed)
     own = with_own_rows(spec, root, reruns, as_printed, printed)
     scopes = {"published": printed, **own}
-    about, stated = read(home / "claims.yaml")
-    counts = _counts(spec, reruns, as_printed, printed)
+    counts: dict[str, pd.DataFrame | Counts] = {**_counts(spec, reruns, as_printed, printed)}
+    equal, areas = at_equal_accuracy(study.counts, _tables_of(stated))
+    if len(equal):
+        scopes[LAPTOP] = pd.concat([scopes[LAPTOP], equal], ignore_index=True)
+        counts[LAPTOP] = replace(indexed(reruns[LAPTOP].counts), areas=areas)
     verdicts, gaps, more = judge.judge(stated, scopes, counts, spec.averages)
     problems += more
     states = provenance.states_of(runs)
@@ -175,15 +180,33 @@ def assess(
         gaps=gaps,
         gains=gains(spec, printed, as_printed, counts[CLUSTER]),
         cells=table,
-        against_base=against_base(about, rows[LAPTOP], counts[LAPTOP]),
         summary=summary({"published": printed, **rows, CLUSTER: as_printed}, runs),
         notes=notes,
         runs=runs,
         left_out=list(dict.fromkeys(problems)),
         scopes=scopes,
         cluster=reruns[CLUSTER],
-        replicated=replication(spec, root, rows[LAPTOP], reference),
+        replicated=replication(study.rows, of_study(reference, methods_of(stated))[0].rows),
     )
+
+
+def _selectors(stated: list[dict]) -> list[dict]:
+    """Return the selectors of all claims on a laptop."""
+    asked = [claim[LAPTOP] for claim in stated if LAPTOP in claim]
+    return [one for predicate in asked for one in parse("", predicate)[2]]
+
+
+def methods_of(stated: list[dict]) -> set[str]:
+    """Return the methods that the claims on a laptop name, with GRPO and the base model."""
+    named = {GRPO, BASE}
+    for one in _selectors(stated):
+        found = AT_EQUAL.fullmatch(str(one.get("table", "")))
+        named.update(found.groups() if found else [str(one.get("method"))])
+    return named
+
+
+def _tables_of(stated: list[dict]) -> list[str]:
+    return list(dict.fromkeys(str(one.get("table", "")) for one in _selectors(stated)))
 
 
 def _counts(
@@ -212,8 +235,7 @@ def with_own_rows(
     scopes = {}
     for scope, one in reruns.items():
         frame = one.rows
-        tables = frame["table"].unique() if scope == LAPTOP else ()
-        parts = [frame, *(at_matched_accuracy(frame, table, spec.pairs) for table in tables)]
+        parts = [frame]
         parts += spec.own_rows(root, one) if scope == LAPTOP else []
         if scope == CLUSTER and len(as_printed):  # other steps of a printed cell do not count
             taken = pd.MultiIndex.from_frame(printed[["table", "benchmark"]])

@@ -11,11 +11,8 @@ of the paper's results, named as in `rlvr compare`:
               results_dir=results/reference
 
 Each line is a benchmark and a metric that both have: by default pass@k for the smallest k (pass@1)
-and for the largest k. Runs are read at their last step, but a paper's laptop rows as the mean of
-the last three checkpoints, as in its claims. The interval is over seeds and problems, both taken as
-random; runs with equal seeds are paired. A paper's laptop seeds that share a base model are not
-taken as independent (common/metrics/bases.py); seeds of run folders are, whatever model they start
-from. p is corrected for the number of lines in the table (Holm). With fewer than three seeds there
+and for the largest k. Runs are read at their last step. The interval is over seeds and problems, both taken as
+random; runs with equal seeds are paired. p is corrected for the number of lines in the table (Holm). With fewer than three seeds there
 is a difference but no interval.
 
 For two evaluations (`rlvr evaluate`, `rlvr rescore`) it also says what lies behind a difference:
@@ -28,7 +25,6 @@ from pathlib import Path
 import pandas as pd
 
 from common.claims.gaps import GAPS, MIN_SEEDS, combine, row
-from common.claims.judge import LAST
 from common.claims.select import PER_PROBLEM, indexed, on_shared_seeds, select, tidy
 from common.comparison.gather import LAPTOP, RERUNS, gather, gathered
 from common.config.files import known_paper
@@ -51,8 +47,7 @@ def main(words: list[str]) -> None:
     runs = () if given["paper"] else (_runs(a), _runs(b))
     one, other = (_of_runs(side) for side in runs) if runs else _of_paper(a, b, given)
     metrics = [name for name in given["metrics"].split(",") if name]
-    last = LAST if given["paper"] and given["scope"] == LAPTOP else 1
-    found = differences(one, other, metrics, last)
+    found = differences(one, other, metrics)
     lines = [_line(one) for one in found.to_dict("records")]
     print(f"A: {a}\nB: {b}\nvalues in percent, differences in points\n")
     print(markdown(HEAD, lines, "llrrrrrr"), end="")
@@ -66,17 +61,16 @@ def main(words: list[str]) -> None:
 Side = tuple[pd.DataFrame, pd.DataFrame]  # rows of one method, one run per seed; their counts
 
 
-def differences(a: Side, b: Side, metrics: list[str], last: int = 1) -> pd.DataFrame:
+def differences(a: Side, b: Side, metrics: list[str]) -> pd.DataFrame:
     """Return claims.GAPS of A - B, with value_a and value_b, for each benchmark and metric that
-    both have. Without `metrics`, these are pass@k for the smallest and the largest shared k.
-    `last`: how many last steps of each run are averaged. Raises UserError where A and B have
+    both have. Without `metrics`, these are pass@k for the smallest and the largest shared k. Raises UserError where A and B have
     nothing in common, or one has a seed twice."""
     wanted = _common(a[0], b[0], metrics)
     sides = [(tidy(rows), indexed(counts)) for rows, counts in (a, b)]
     lines = []
     for benchmark, metric in wanted:
         selector = {"benchmark": benchmark, "metric": metric}
-        both = [select(name, selector, *side, last) for name, side in zip("AB", sides, strict=True)]
+        both = [select(name, selector, *side) for name, side in zip("AB", sides, strict=True)]
         both = on_shared_seeds(both, MIN_SEEDS)
         gap = combine(list(zip((1.0, -1.0), both, strict=True)))
         values = {f"value_{x}": side.values.mean() for x, side in zip("ab", both, strict=True)}

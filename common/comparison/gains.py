@@ -11,9 +11,7 @@ from itertools import groupby
 import numpy as np
 import pandas as pd
 
-from common.claims.file import AGAINST_BASE, LAPTOP
 from common.claims.gaps import MIN_SEEDS, SUBSAMPLES
-from common.claims.judge import judge
 from common.claims.select import COUNTED, Counts, indexed
 from common.claims.single import KNOWN
 from common.comparison.cells import (
@@ -34,9 +32,6 @@ COLUMNS = [
 ]
 AGREES, SMALLER, LARGER = "agrees", "smaller", "larger"
 OPPOSITE, CANNOT_TELL, NOT_RUN = "opposite", "cannot tell", "not run"
-AGAINST = ("method", "benchmark", "metric", "difference", "low", "high", "n_seeds")
-BASE = "base"
-MEASURES = (("natural", "pass@1"), ("rare", "pass@64"))  # accuracy, diversity
 VERDICTS = (AGREES, SMALLER, LARGER, OPPOSITE, CANNOT_TELL, NOT_RUN)
 
 
@@ -188,29 +183,3 @@ def _counts(spec: Spec, one: dict, measured: dict, behind: Counts):
         return None
     c_a, c_b = (np.concatenate([part[side] for part in parts]) for side in (0, 1))
     return c_a, c_b, sizes.pop(), [name for c, _, _, name in parts for _ in c]
-
-
-# ---- what RL changes in the model that it starts from
-
-
-def against_base(about: dict, rows: pd.DataFrame, counts: pd.DataFrame | None) -> pd.DataFrame:
-    """Return method minus base, in points, for each method that `about` (the first entry of
-    claims.yaml) names: AGAINST. These are the numbers on the first screen of the README.
-
-    The key `against_base` of that entry is {table: TABLE, methods: [METHOD, ...]}, with GRPO first
-    and the paper's method last. A difference and its interval are computed as for a claim that
-    compares the two, without a correction. Rows that were not run are left out.
-    """
-    given = about.get(AGAINST_BASE, {"methods": ()})
-    pairs, stated = [], []
-    for method in given["methods"]:
-        for benchmark, metric in MEASURES:
-            where = {"table": given["table"], "benchmark": benchmark, "metric": metric}
-            order = [{"method": method}, {"method": BASE}]
-            asked = {"where": where, "order": order, "relation": ">"}
-            name = f"{method} {benchmark}"
-            stated.append({"id": name, "claim": name, "source": "", LAPTOP: asked})
-            pairs.append({"claim": name, "method": method, "benchmark": benchmark})
-    _, gaps, _ = judge(stated, {LAPTOP: rows}, {} if counts is None else {LAPTOP: counts})
-    named = pd.DataFrame(pairs, columns=["claim", *AGAINST[:2]])
-    return named.merge(gaps.drop(columns="benchmark"), on="claim")[[*AGAINST]]

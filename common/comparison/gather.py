@@ -3,12 +3,14 @@ tables, and read from these tables where the run folders are not there."""
 
 import gzip
 import json
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
 
 from common.claims.select import PER_PROBLEM
+from common.comparison.frontier import DEV, pass_at_k_rows
 from common.errors import UserError
 from common.evaluation.config import SHOWN_IN
 from common.results import provenance
@@ -18,6 +20,7 @@ from common.results.columns import COLUMNS
 from common.results.files import read_csv, write, write_csv
 
 LAPTOP, CLUSTER = "laptop", "cluster"
+STUDY = "study"  # the folder of the study, whose runs are the laptop runs of all papers
 RERUNS = (LAPTOP, CLUSTER)  # scopes whose reruns decide claims
 COUNTS = [*PER_PROBLEM, "run_id"]
 NAMED = ["run_id", "table", "model", "method", "seed"]  # columns that name a run
@@ -144,6 +147,30 @@ def gathered(
         except UserError as error:
             problems = [str(error)]
     return Gathered(rows, counts, provenance.table(root, paper, scope, rows)), problems
+
+
+def of_study(root: Path, methods: Collection[str]) -> tuple[Gathered, list[str]]:
+    """Return the study's results for these methods on test prompts, which are a paper's laptop
+    results, and what was left out. Its run folders are gathered first, where there are some."""
+    found = gather(root, STUDY)
+    found.write(root, STUDY)
+    one, problems = gathered(root, STUDY, LAPTOP, found)
+    rows, counts, runs = (
+        x[x["method"].isin(methods) & ~x.get("benchmark", x["method"]).str.startswith(DEV)]
+        for x in (one.rows, one.counts, one.runs)
+    )
+    if len(counts):
+        rows = pass_at_k_rows(rows, counts)
+    return Gathered(rows, counts, runs), [*found.left_out, *problems]
+
+
+def joined(one: Gathered, other: Gathered) -> Gathered:
+    """Return the results of both."""
+    parts = []
+    for name in ("rows", "counts", "runs"):
+        both = [getattr(x, name) for x in (one, other)]
+        parts.append(pd.concat([x for x in both if len(x)] or both, ignore_index=True))
+    return Gathered(*parts)
 
 
 def read(root: Path, paper: str, scope: str) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -15,7 +15,13 @@ from common.config.files import ROOT, read
 from common.config.resolve import named
 from common.errors import require
 
-FUNCTIONS = {"own_rows", "measure", "logged_rows", "exact"}
+# the study's measures that are shown: title -> (benchmark, metric)
+MEASURES = {
+    f"{benchmark} {metric}": (benchmark, metric)
+    for benchmark in ("natural", "rare")
+    for metric in ("pass@1", "pass@64", "pass@256", "distinct_correct", "token_entropy")
+}
+FUNCTIONS = {"own_rows", "logged_rows", "exact"}
 Columns = dict[str, tuple[str, str]]  # title -> (benchmark, metric)
 Where = dict[str, object]  # column of a printed table -> value, or a list of values: any of them
 
@@ -27,12 +33,8 @@ class Spec:
     paper: str
     title: str
     published: list[tuple[str, str, Columns]]  # printed table, its caption, its shown columns
-    laptop: Columns
-    pairs: list[tuple[str, str]]  # methods that are also compared at matched pass@1
     # further result rows, from theory, simulation and the laptop runs, beside the gathered ones
     own_rows: Callable[[Path, Gathered], list[pd.DataFrame]]
-    # writes the paper's own tables of laptop runs; needs their folders, as some read all samples
-    measure: Callable[[Path, Gathered], None] = lambda root, laptop: None
     # result rows from the logs of the cluster runs that the given rows name
     logged_rows: Callable[[Path, pd.DataFrame], list[pd.DataFrame]] = lambda root, rows: []
     # (method, baseline), as printed, whose gain is compared wherever a table prints both for a
@@ -71,7 +73,7 @@ def spec_of(paper: str) -> Spec:
     known = {one.name for one in fields(Spec)} | {"evaluated"}
     for name in sorted(given.keys() - known):
         require(False, f"{path}: {name}", given[name], f"is no key; use {', '.join(sorted(known))}")
-    for name in ("title", "published", "laptop", "own_rows"):
+    for name in ("title", "published", "own_rows"):
         require(name in given, f"{path}: {name}", None, "give it")
     sizes = {
         name: read(ROOT / "configs" / "eval" / f"{file}.yaml")["prompts"]["kept"]
@@ -86,8 +88,8 @@ def spec_of(paper: str) -> Spec:
         **given
         | functions
         | {"paper": paper, "same_runs": same_runs(paper), "joined": joined(paper, how)}
-        | {"problems": sizes | given.get("problems", {}), "laptop": columns(given["laptop"])}
-        | {name: list(map(tuple, given.get(name, []))) for name in ("pairs", "gains")}
+        | {"problems": sizes | given.get("problems", {})}
+        | {"gains": list(map(tuple, given.get("gains", [])))}
         | {
             "published": [
                 (one["table"], one["caption"], columns(one["columns"]))

@@ -17,7 +17,7 @@ from common.claims import text as claim_text
 from common.comparison import replication
 from common.comparison.gains import NOT_RUN, VERDICTS
 from common.comparison.published import order as place
-from common.comparison.spec import Columns
+from common.comparison.spec import MEASURES, Columns
 from common.results.provenance import GREY
 from common.results.tables import escaped
 from common.results.tables import markdown as to_markdown
@@ -175,7 +175,7 @@ def markdown(x) -> str:
         parts += ["\n" + as_markdown(one) for one in shown.values()]
         marks = legend(shown.values())
         parts.append(f"\n{marks}\n" * bool(marks))
-    for one in replicated(x.replicated, x.spec.laptop) if len(x.replicated) else ():
+    for one in replicated(x.replicated, MEASURES) if len(x.replicated) else ():
         parts += ["\n" + as_markdown(one), f"\n{replication.LEGEND}\n"]
     lines = [f"- {verdict}{said}\n" for verdict, said in apart(x.cells)]
     parts += ["\n## Cells that are not within noise\n", *lines] if lines else []
@@ -187,7 +187,7 @@ def markdown(x) -> str:
         rerun = x.summary[x.summary["scope"] == scope]
         for name, part in rerun.groupby("table", sort=False):
             if name not in shown:
-                columns = x.spec.laptop if scope == "laptop" else _as_they_come(part)
+                columns = MEASURES if scope == "laptop" else _as_they_come(part)
                 parts += [f"\n## {scope.capitalize()}: {name} ({what})\n", warning]
                 parts.append(as_markdown(means("", part, columns)))
     parts += notes(x)
@@ -204,7 +204,7 @@ def terminal(x) -> str:
     unclear = run[~run["verdict"].isin(["agrees", "cannot tell"])]
     lines += [f"{verdict}{said}" for verdict, said in map(gain_line, unclear.to_dict("records"))]
     shown = list(printed_tables(x.cells, x.gains).values())
-    own = replicated(x.replicated, x.spec.laptop) if len(x.replicated) else []
+    own = replicated(x.replicated, MEASURES) if len(x.replicated) else []
     for grids, said in ((shown, legend(shown)), (own, replication.LEGEND if own else "")):
         lines += [*map(as_text, grids), *[f"{said}\n"] * bool(said)]
     lines.append(claim_text.to_terminal(x.verdicts, x.gaps))

@@ -1,5 +1,4 @@
-"""Training curves: what finished runs logged step by step, read from their folders, and the small
-tables made from it. Figures and claims read these tables, also where the run folders are gone."""
+"""Training curves: what finished runs logged step by step, read from their folders."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -7,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from common.comparison.gather import by_run
-from common.results.files import read_jsonl, write_csv
+from common.results.files import read_jsonl
 
 BLOCK = 10  # training steps whose mean is one point of a curve
 PHASES = {"first": (0, 0.1), "middle": (0.4, 0.6), "last": (0.9, 1)}  # shares of a run: ours
@@ -56,14 +55,3 @@ def logged(
     ]
     found = pd.DataFrame(parts, columns=[*names, "run_id", "metric", "value"])
     return found.assign(table=found["table"].astype(str) + ", logged", benchmark="training")
-
-
-def keep(path: Path, curves: list[pd.DataFrame], columns: list[str]) -> None:
-    """Write the curves as one table. Without curves, a stored table stays as it is."""
-    if curves:
-        write_csv(path, pd.concat(curves, ignore_index=True)[columns])
-
-
-def kept(path: Path, columns: list[str]) -> pd.DataFrame:
-    """Return the table that `keep` wrote; empty if there is none."""
-    return pd.read_csv(path) if path.exists() else pd.DataFrame(columns=columns)

@@ -63,7 +63,6 @@ class Interval:
 def two_way_interval(
     *parts: np.ndarray,
     strata: Sequence | None = None,
-    between_seeds: Sequence[tuple[float, float]] | None = None,
 ) -> Interval:
     """Return an interval of the mean over seeds and problems of a sum of parts, with both random.
 
@@ -71,9 +70,7 @@ def two_way_interval(
     same order; seeds are independent between the parts. Two methods that ran with the same seeds
     are one part, x - y; with different seeds they are two parts, x and -y. Statistics without
     problems have P = 1: then only the seeds are random. `strata` (P,) names each problem's
-    benchmark; the estimate is the plain mean over benchmarks. `between_seeds` gives for each part
-    the variance of the mean of its `seed_means` and its degrees of freedom, for seeds that are not
-    independent or about whose spread more is known.
+    benchmark; the estimate is the plain mean over benchmarks.
 
         var = A + B - C, floored at max(A, B)
         A = sum_i  var over seeds of the seed means / S_i
@@ -102,7 +99,7 @@ def two_way_interval(
     members = _members(problems, strata)
     means = [seed_means(part, strata) for part in parts]
     value = sum(one.mean() for one in means)
-    over_seeds = between_seeds or [(x.var(ddof=1) / len(x), len(x) - 1) for x in means]
+    over_seeds = [(x.var(ddof=1) / len(x), len(x) - 1) for x in means]
     c, over_problems = 0.0, []
     summed = np.sum([part.mean(axis=0) for part in parts], axis=0)
     for rows in members:

@@ -23,8 +23,8 @@ from common.errors import one_of, require
 from common.evaluation import checkpoints
 from common.evaluation.config import Evaluate, Row
 from common.experiment import Experiment, load
-from common.metrics.bases import FIRST, base_seed
 
+STUDY, OF_STUDY = "study", "study/"  # its name, and what begins the names of its rows elsewhere
 BASE = "base"  # the row of the untrained model that all others start from
 BUDGET = r"\d+(\.\d+)?[hm]"
 
@@ -35,10 +35,10 @@ class Sweep:
     afterwards."""
 
     table: str
-    rows: list[str]  # their names; gpu/* is every name that begins with gpu/
+    # their names; gpu/* is every name that begins with gpu/, study/NAME a row of the study
+    rows: list[str]
     seeds: Annotated[list[int], Field(min_length=1)]
     overrides: list[str]
-    own_bases: bool = False  # each seed's base model is its own; else base_of says which it is
     # benchmark as the tables print it -> arguments of `rlvr evaluate` besides model and row
     benchmarks: dict[str, list[str]] = field(default_factory=dict)
     n: int | None = None  # samples per problem; None: as in configs/eval/<name>.yaml
@@ -161,7 +161,7 @@ class Reproduce:
 
     def named(self, patterns: list[str]) -> list[str]:
         """Return the names of the rows that match. Raises UserError for a pattern without any."""
-        known, found = list(rows(self.paper)), []
+        known, found = [*rows(self.paper), *(OF_STUDY + name for name in rows(STUDY))], []
         for pattern in patterns:
             named = fnmatch.filter(known, pattern)
             require(bool(named), "rows", pattern, f"{self.paper} has no such row")
@@ -187,17 +187,12 @@ def experiments(config: Reproduce) -> list[Experiment]:
     return list(found.values())
 
 
-def from_base(x: Experiment, seed: int) -> Experiment:
-    """Return the same run from the base model that is pretrained with `seed`; `x` itself where its
-    model is not pretrained here."""
-    if x.model.pretrain is None:
-        return x
-    return replace(x, model=replace(x.model, pretrain=replace(x.model.pretrain, seed=seed)))
-
-
-def base_of(x: Experiment) -> Experiment:
-    """Return the same run, started from the base model of its seed (common/metrics/bases.py)."""
-    return x if x.seed <= FIRST else from_base(x, base_seed(x.seed))
+def with_seed(x: Experiment, seed: int) -> Experiment:
+    """Return the same run with another seed, from the base model that is pretrained with it."""
+    pretrain = x.model.pretrain
+    own = pretrain is not None and pretrain.seed == x.seed  # configs/model: seed: ${seed}
+    model = replace(x.model, pretrain=replace(pretrain, seed=seed)) if own else x.model
+    return replace(x, seed=seed, model=model)
 
 
 def placed(x: Experiment) -> Experiment:
@@ -308,16 +303,16 @@ def only(config: Reproduce, rows: str, seeds: str) -> Reproduce:
 
 
 def runs_of(config: Reproduce, sweep: Sweep) -> list[Experiment]:
-    """Return the sweep's runs, seed by seed, each from the base model of its seed. A row is
-    composed once, since its runs differ in the seed alone."""
+    """Return the sweep's runs, seed by seed. A row is composed once, since its runs differ in the
+    seed and the base model of the seed alone."""
     first, rows = sweep.seeds[0], []
     for name in sweep.rows:
         where = [f"table={sweep.table}", f"seed={first}", f"results_dir={config.root}"]
         trained = not name.endswith(BASE)
         changed = [o for o in sweep.overrides if trained or "optim.steps" not in o]
-        rows.append(_loaded(config.paper, (f"experiment={name}", *where, *changed)))
-    runs = [x if x.seed == seed else replace(x, seed=seed) for seed in sweep.seeds for x in rows]
-    return [from_base(x, x.seed) if sweep.own_bases else base_of(x) for x in runs]
+        paper, row = (STUDY, name[len(OF_STUDY) :]) if name.startswith(OF_STUDY) else (config.paper, name)
+        rows.append(_loaded(paper, (f"experiment={row}", *where, *changed)))
+    return [x if x.seed == seed else with_seed(x, seed) for seed in sweep.seeds for x in rows]
 
 
 @cache

@@ -212,7 +212,7 @@ def focus(rows: pd.DataFrame, folder: Path) -> Figure:
 
 
 def laws(counts: pd.DataFrame, folder: Path) -> list[Figure]:
-    """Draw Figs. 6 left and 10 to 13: shifted power laws fitted to counts, as for laptop runs."""
+    """Draw Figs. 6 left and 10 to 13: shifted power laws fitted to counts."""
     mine = counts[(counts["model"] == SMALL) & (counts["benchmark"] == V6) & (counts["n"] >= 100)]
     base = mine[mine["method"] == "SFT"].assign(method="base", step=0, table="table3")
     trained = mine[mine["method"].isin(LAWS)].assign(table="table3")
@@ -241,7 +241,7 @@ def laws(counts: pd.DataFrame, folder: Path) -> list[Figure]:
             continue
         draw_it(folder / f"{PREFIX}{name}")
         number = name.removeprefix("fig").replace("_", " ")
-        about = f"Fig. {number}: {V6}, {SMALL}; fits as the laptop's (common/metrics/fits.py)"
+        about = f"Fig. {number}: {V6}, {SMALL}; fits: common/metrics/fits.py"
         made.append(Figure(PREFIX + name, f"{about}; Fig. 12: thirds by SFT's solve rate; {STEP}"))
     return made
 

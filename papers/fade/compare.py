@@ -2,11 +2,6 @@
 
 masses, table8, sec14, kish     the exact weights (theory/masses.py); no seed
 entropy, scaling, multi_turn    Theorems 13.1 and 12.1, and retries; no seed
-<table>, training               for each run: entropy, solve rate, alpha, delta, and the steps
-                                it needs to reach a solve rate
-<table>, fits                   for each run: a and b of the shifted power law; for each budget:
-                                the error of its prediction
-<table>, weights                for each run: the output head's weight change, and rho_perp
 """
 
 from pathlib import Path
@@ -14,10 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from common.comparison.gather import Gathered
-from common.comparison.spec import spec_of
 from common.comparison.training import logged, phases
-from papers.fade import laptop
-from papers.fade.fits.tables import budgets, by_seed
 
 BALANCED = {  # sec 8: sign-balanced weights, by method file
     "binary_contrastive", "easy_power", "grpo", "max_rl", "mean_only", "pass_at_k_chen",
@@ -26,15 +18,8 @@ BALANCED = {  # sec 8: sign-balanced weights, by method file
 
 
 def own_rows(root: Path, runs: Gathered) -> list[pd.DataFrame]:
-    """Return the exact results, and what the runs show besides pass@k, as result rows."""
-    frames = exact_rows(root)
-    laptop.measure(root, runs)
-    for table in runs.rows["table"].unique():
-        curves = laptop.read(root, table)
-        frames.append(laptop.result_rows(curves, table, spec_of("fade").pairs))
-        part = runs.counts[runs.counts["table"] == table]
-        frames += [fit_rows(part, table), weight_rows(root, table)]
-    return [frame.assign(model="exact") if "model" not in frame else frame for frame in frames]
+    """Return the exact results as result rows."""
+    return [frame.assign(model="exact") for frame in exact_rows(root)]
 
 
 def logged_rows(root: Path, rows: pd.DataFrame) -> list[pd.DataFrame]:
@@ -112,48 +97,3 @@ def exact_rows(root: Path) -> list[pd.DataFrame]:
     off = ((turns["m_2"] - turns["retry"]).abs() / spread).groupby(turns["reading"]).max()
     parts.append(plain("multi_turn", off.index, "retry", "stderrs_off", off.to_numpy()))
     return parts
-
-
-def fit_rows(counts: pd.DataFrame, table: str) -> pd.DataFrame:
-    """Return the rows of table "<table>, fits".
-
-    They hold b of each run at each step, with the base model as method "base". For each method and
-    budget, without a seed, they hold |predicted - measured| pass@100 in points.
-    """
-    if counts.empty:
-        return counts
-    fits = by_seed(counts).rename(columns={"b": "value"}).assign(metric="b")
-    last = counts[counts["step"] == counts.groupby("method")["step"].transform("max")]
-    predictions = budgets(last)
-    if len(predictions):
-        off = 100 * (predictions["predicted"] - predictions["measured"]).abs()
-        metric = "pass@100_off_by_k<=" + predictions["budget"].astype(str)
-        named = predictions[["method", "benchmark"]].assign(metric=metric, value=off)
-        fits = pd.concat([fits, named], ignore_index=True)
-    return fits.assign(table=f"{table}, fits")
-
-
-def weight_rows(root: Path, table: str) -> pd.DataFrame:
-    """Return the rows of table "<table>, weights", for the final model of each run.
-
-    They hold s1/s2, the rank-1 fraction (percent) and the share of the whole change for the output
-    head; and rho_perp of right and wrong responses with their ratio, along the direction of the
-    states.
-    """
-    parts = []
-    about = ["label", "seed", "step"]
-    # one folder for each base model
-    for path in sorted((root / "fade" / "geometry" / "laptop").glob("**/tensors.csv")):
-        tensors = pd.read_csv(path)
-        head = tensors[tensors["part"] == "output head"]
-        head = head.assign(rank1_fraction=100 * head["rank1_fraction"])
-        parts.append(head.melt(about, ["s1_over_s2", "rank1_fraction", "energy_share"], "metric"))
-    residuals = root / "fade" / "hidden_states" / "residuals.csv"
-    if residuals.exists():
-        states = pd.read_csv(residuals)
-        runs = states[states["direction"] == "states"].dropna(subset=["seed"])
-        parts.append(runs.melt(about, ["rho_S", "rho_F", "rho_ratio"], "metric"))
-    if not parts:
-        return pd.DataFrame()
-    rows = pd.concat(parts).dropna(subset=["value"]).rename(columns={"label": "method"})
-    return rows.assign(table=f"{table}, weights", benchmark="output head")

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from scipy.stats import hypergeom
 
 from common.comparison.gather import Gathered
 from common.comparison.training import logged, phases
@@ -20,9 +19,8 @@ from papers.over_sharpening.toy.formulas import COLLAPSED
 
 
 def own_rows(root: Path, runs: Gathered) -> list[pd.DataFrame]:
-    """Return the toy, the theory and the other readings of the paper's protocol as result rows."""
-    read = [peak_rows(runs.rows), bootstrap_rows(runs.counts)]
-    return [toy_rows(root), theory_rows(root), *read]
+    """Return the toy and the theory as result rows."""
+    return [toy_rows(root), theory_rows(root)]
 
 
 def cell_name(row: pd.Series) -> str:
@@ -97,45 +95,6 @@ def theory_rows(root: Path) -> pd.DataFrame:
     kernel = kernel.rename(columns={"similarity": "method", "variable": "metric"})
     kernel = kernel.assign(table="theory", benchmark="App. G")
     return pd.concat([counted, kernel], ignore_index=True)
-
-
-def peak_rows(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of each run's best checkpoint, for each benchmark and metric on its own.
-
-    This is one reading of Sec. 4.1, which reports "the peak performance". The checkpoint is chosen
-    on the test set, so the values are biased upwards. The base model is left out.
-    """
-    candidates = rows[rows["metric"].str.startswith("pass@") & (rows["method"] != "base")]
-    if candidates.empty:
-        return pd.DataFrame()
-    best = candidates.loc[candidates.groupby(["run_id", "benchmark", "metric"])["value"].idxmax()]
-    return best.assign(table=best["table"] + ", peak")
-
-
-def bootstrap_best(c: np.ndarray, n: np.ndarray, k: int) -> np.ndarray:
-    """Return the expectation of verl's best@k, for problems with c right among n samples.
-
-    k of the n samples are drawn and then resampled k times with replacement. The value is the
-    probability that a right one is among these. It is at most pass@k.
-    """
-    j = np.arange(k + 1)
-    drawn = hypergeom.pmf(j, np.asarray(n)[:, None], np.asarray(c)[:, None], k)
-    return drawn @ (1 - (1 - j / k) ** k)
-
-
-def bootstrap_rows(counts: pd.DataFrame, k: int = 8) -> pd.DataFrame:
-    """Return the metric "bootstrap best@8" of every evaluation with at least 8 samples a problem.
-
-    It stands beside the unbiased pass@8. The paper's PASS@8 cells on AIME24 are not multiples of
-    1/30 (INC043); this reading would explain that.
-    """
-    counts = counts[counts["n"] >= k]
-    if counts.empty:
-        return pd.DataFrame()
-    values = bootstrap_best(counts["c"].to_numpy(), counts["n"].to_numpy(), k)
-    key = ["table", "model", "method", "benchmark", "seed", "step"]
-    means = counts.assign(value=100 * values).groupby(key, as_index=False)["value"].mean()
-    return means.assign(metric=f"bootstrap best@{k}", k=k, unit="percent")
 
 
 def kernel_cells(root: Path) -> pd.DataFrame:

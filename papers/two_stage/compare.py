@@ -1,4 +1,4 @@
-"""The two-stage paper's result rows that come from its toy, its theory and stored samples."""
+"""The two-stage paper's result rows that come from its toy, its theory and cluster samples."""
 
 from pathlib import Path
 
@@ -6,7 +6,6 @@ import pandas as pd
 
 from common.comparison.gather import Gathered
 from common.comparison.training import logged, phases
-from papers.two_stage import laptop
 from papers.two_stage.cluster import code_rows
 
 OTHER_FIGURES = ("two_stages", "crossed", "best_low")  # kept for the figures after Fig. 1
@@ -14,8 +13,8 @@ STEPS = {"sgd": "plain step", "adam": "Adam"}
 
 
 def own_rows(root: Path, runs: Gathered) -> list[pd.DataFrame]:
-    """Return the result rows of the toy, of the theory and of the entropies of Table 4."""
-    return [toy_rows(root), *theory_rows(root), laptop.read(root, "entropies")]
+    """Return the result rows of the toy and of the theory."""
+    return [toy_rows(root), *theory_rows(root)]
 
 
 def logged_rows(root: Path, rows: pd.DataFrame) -> list[pd.DataFrame]:

@@ -6,7 +6,7 @@ of the method would give them. Then it measures the entropy on the states just v
 after the update, and, from the same parameters, after one plain gradient step of size eta.
 
 Each seed has a run of its own in <results_dir>/cov_grpo/covariance-<hash>/, from the base model of
-that seed (common/metrics/bases.py). The folder covariance/ gathers their tables for figures and
+that seed. The folder covariance/ gathers their tables for figures and
 claims, with the seed as the first column:
     cumulative.csv   mean, tokens, share, contribution            Fig. 3
     percentiles.csv  mean, tokens, reading, side, share, value    Table 1
@@ -30,7 +30,6 @@ from common.methods import binding
 from common.models.policy import log_probs
 from common.results.files import config_hash, write_csv
 from common.results.run import Run
-from common.sweeps.plan import base_of
 from common.verifiers.guard import judges
 from papers.cov_grpo.covariance.config import Covariance
 from papers.cov_grpo.covariance.formulas import READINGS, by_group, percentiles, weight_summary
@@ -59,7 +58,7 @@ def experiment(config: Covariance, seed: int) -> Experiment:
     """Return the experiment that is trained with a seed, from the base model of that seed."""
     where = [f"experiment={config.experiment}", f"optim.steps={config.steps}"]
     where += [f"results_dir={config.results_dir}", *config.overrides, f"seed={seed}"]
-    return base_of(load(where, "cov_grpo"))
+    return load(where, "cov_grpo")
 
 
 def stored_run(config: Covariance, x: Experiment) -> Path:

@@ -1,37 +1,16 @@
-"""Figs. 6, 10, 11, 12 and 13 from the sample counts of the laptop runs and the fits to them."""
+"""Figs. 6, 10, 11, 12 and 13 from sample counts and the fits to them."""
 
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from common.comparison.laptop_figures import Colors, present
 from common.metrics.fits import fit_beta, fit_power_law, power_law
-from common.plotting import COLORS, legend, panels, save
+from common.plotting import COLORS, Colors, legend, panels, present, save
 from papers.fade.fits import tables
 
 BENCHMARKS = ("natural", "rare")
 SHOWN = 100  # largest k of the drawn fitted curves
-
-
-def draw(counts: pd.DataFrame, table: str, colors: Colors, root: Path) -> None:
-    """Draw every figure that the counts and the fits of one table allow."""
-    base, trained = tables.of_table(counts, table)
-    if base.empty or trained.empty:
-        return
-    figures = root / "fade" / "figures"
-    stored = root / "fade" / "laptop" / f"{table}_coefficients.csv"
-    if stored.exists():
-        fits = pd.read_csv(stored)
-        coefficients(fits, colors, figures / f"{table}_fig6_coefficients")
-        both = pd.concat([base, trained])
-        curves(both, fits, colors, figures / f"{table}_fig13_curves")
-    last = trained[trained["step"] == trained["step"].max()]
-    solve_rates(base, last, colors, figures / f"{table}_fig10_solve_rates")
-    predictions = tables.budgets(last)
-    if len(predictions):
-        budgets(last, predictions, colors, figures / f"{table}_fig11_budgets")
-    difficulty(base, last, colors, figures / f"{table}_fig12_difficulty")
 
 
 def coefficients(fits: pd.DataFrame, colors: Colors, path: Path, benchmarks=BENCHMARKS) -> None:

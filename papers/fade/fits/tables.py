@@ -1,48 +1,19 @@
-"""Pass@k scaling laws fitted to sample counts of the laptop runs (FADE sec 12, Figs. 6, 11, 13).
+"""Pass@k scaling laws fitted to sample counts (FADE sec 12, Figs. 6, 11, 13).
 
 The shifted power law is in common/metrics/fits.py. The intervals resample problems, each with the
-counts of all its seeds. `measure` writes
-<root>/fade/laptop/<table>_{coefficients,budgets}.csv.
+counts of all its seeds.
 """
 
 from collections.abc import Iterator
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 
-from common.comparison.gather import LAPTOP, read
 from common.metrics.bootstrap import percentile_interval, resampled_means
 from common.metrics.fits import fit_power_law, power_law
 from common.metrics.passk import pass_at_k
-from common.results.files import write_csv
 from papers.fade.theory.scaling import KS
 
-METHODS = ("GRPO", "mean GRPO", "Power (alpha=2)", "AsymGRPO (delta=0.5)", "FADE")
 DRAWS = 200
-
-
-def measure(root: Path) -> None:
-    """Fit the laws to the counts of every table that holds one of METHODS, and write the fits."""
-    rows, counts = read(root, "fade", LAPTOP)
-    for table in rows.loc[rows["method"].isin(METHODS), "table"].unique():
-        base, trained = of_table(counts, table)
-        if base.empty or trained.empty:
-            continue
-        last = trained[trained["step"] == trained["step"].max()]
-        fits = {
-            "coefficients": coefficients(pd.concat([base, trained])),
-            "budgets": budgets(last).drop(columns="fit", errors="ignore"),
-        }
-        for name, fit in fits.items():
-            if len(fit):
-                write_csv(root / "fade" / LAPTOP / f"{table}_{name}.csv", fit)
-
-
-def of_table(counts: pd.DataFrame, table: str) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return (counts of the base model, where all methods start; counts of METHODS in a table)."""
-    base = counts[counts["method"] == "base"].assign(table=table)
-    return base, counts[(counts["table"] == table) & counts["method"].isin(METHODS)]
 
 
 def curves(counts: pd.DataFrame) -> tuple[list[int], np.ndarray]:
@@ -79,15 +50,6 @@ def coefficients(counts: pd.DataFrame) -> pd.DataFrame:
             row |= {name: fitted[0, i], f"{name}_low": low[i], f"{name}_high": high[i]}
         rows.append(row)
     return pd.DataFrame(rows)
-
-
-def by_seed(counts: pd.DataFrame) -> pd.DataFrame:
-    """Return table, method, benchmark, seed, step and b of the law for every run and step, as the
-    claims need them."""
-    return pd.DataFrame(
-        row | {"b": fit_power_law(ks, values.mean(0))[0, 1]}
-        for row, ks, values in groups(counts, "seed", "step")
-    )
 
 
 def budgets(counts: pd.DataFrame) -> pd.DataFrame:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from common.comparison.gather import STUDY
 from common.config.schema import Model
 from common.config.strict import strict
 from common.errors import UserError, require
@@ -117,7 +118,7 @@ def named(paths: list[str]) -> list[Checkpoint]:
 
 
 def laptop_runs(root: Path) -> list[tuple[Checkpoint, list[Checkpoint]]]:
-    """Return (base model, final models) of the finished FADE runs on Countdown below `root`.
+    """Return (base model, final models) of the study's finished runs below `root`.
 
     There is one pair for each base model.
     """
@@ -126,11 +127,11 @@ def laptop_runs(root: Path) -> list[tuple[Checkpoint, list[Checkpoint]]]:
     from common.models.store import folder
 
     trained: dict[Path, list[Checkpoint]] = {}
-    for done in sorted((root / "fade").glob("*/DONE")):
+    for done in sorted((root / STUDY).glob("*/DONE")):
         run = done.parent
         stored = yaml.safe_load((run / "config.yaml").read_text())
         steps = stored.get("optim", {}).get("steps")
-        if not steps or not (run / "model").is_dir() or stored["data"]["name"] != "countdown":
+        if not steps or not (run / "model").is_dir():
             continue
         base, path = Path(folder(strict(Model, stored["model"]), root)), locate(run / "model")
         name = f"{run.name} step {steps}"

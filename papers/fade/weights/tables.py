@@ -76,7 +76,7 @@ def run(config: Geometry, progress: bool = False) -> list[Path]:
         pairs = laptop_runs(Path(config.results_dir))
     if not pairs:
         raise UserError(
-            f"results_dir={config.results_dir}: holds no finished run of FADE; run one, or "
+            f"results_dir={config.results_dir}: holds no finished run of the study; run one, or "
             "give before=FOLDER after=[FOLDER,...]"
         )
     folders = []

@@ -1,0 +1,31 @@
+"""The figures of the study, of toys and of simulations, from result tables alone.
+
+    rlvr figures paper=NAME [results_dir=results]
+
+Writes <results_dir>/NAME/figures/ by papers/NAME/figures.py. `python -m papers.NAME.theory` draws
+the figures of the theory.
+"""
+
+from pathlib import Path
+
+from common.config.files import ROOT, papers, studies
+from common.config.resolve import named
+from common.config.words import options
+from common.errors import one_of, require
+
+
+def main(words: list[str]) -> None:
+    given = options(words, {"paper": "", "results_dir": "results"})
+    paper, root = given["paper"], Path(given["results_dir"])
+    one_of("paper", paper, studies())
+    remedy = f"has no {paper}/; run `rlvr reproduce paper={paper}` first"
+    require((root / paper).is_dir() or paper not in papers(), "results_dir", root, remedy)
+    draw_paper(paper, root)
+    folder = root / paper / "figures"
+    print(f"figures: {len(list(folder.glob('*.png')))} in {folder}")
+
+
+def draw_paper(paper: str, root: Path) -> None:
+    """Draw every figure that the results below `root` allow into <root>/<paper>/figures/."""
+    if (ROOT / "papers" / paper / "figures.py").exists():  # a paper may have none
+        named({"_target_": f"papers.{paper}.figures.draw"}, "figures")(root)
