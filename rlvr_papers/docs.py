@@ -1,8 +1,8 @@
-"""Write the generated tables of the documentation, and the figure of the README.
+"""Write the generated tables of the documentation.
 
     make docs
 
-README.md has the table of papers, and docs/evidence.md the counts of verdicts, both from the
+README.md has the table of headline claims, and docs/evidence.md the counts of verdicts, both from the
 committed results. The deviations in the papers' READMEs come from the papers' configurations.
 """
 
@@ -33,8 +33,6 @@ def main() -> None:
 
     for name, text in pages().items():
         write(ROOT / name, text)
-    names = verdicts.papers(HOME, REFERENCE)
-    readme.draw([verdicts.paper(name, HOME, REFERENCE / name) for name in names], REFERENCE)
     for paper in deviations.PAPERS:
         write(*deviations.readme(paper))
 

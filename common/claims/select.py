@@ -122,9 +122,7 @@ def tidy(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.astype({column: "category" for column in WORDS})
 
 
-def select(
-    place: str, selector: dict, rows: pd.DataFrame, counts: Counts | None
-) -> Found:
+def select(place: str, selector: dict, rows: pd.DataFrame, counts: Counts | None) -> Found:
     """Return the values of a selector in `tidy` rows: per seed and, if `counts` cover them, per
     problem.
 

@@ -11,9 +11,9 @@ of the paper's results, named as in `rlvr compare`:
               results_dir=results/reference
 
 Each line is a benchmark and a metric that both have: by default pass@k for the smallest k (pass@1)
-and for the largest k. Runs are read at their last step. The interval is over seeds and problems, both taken as
-random; runs with equal seeds are paired. p is corrected for the number of lines in the table (Holm). With fewer than three seeds there
-is a difference but no interval.
+and for the largest k. Runs are read at their last step. The interval is over seeds and problems,
+both taken as random; runs with equal seeds are paired. p is corrected for the number of lines in
+the table (Holm). With fewer than three seeds there is a difference but no interval.
 
 For two evaluations (`rlvr evaluate`, `rlvr rescore`) it also says what lies behind a difference:
 the problems, the samples and their settings, the extraction of answers, truncation, the verifier.
@@ -26,7 +26,7 @@ import pandas as pd
 
 from common.claims.gaps import GAPS, MIN_SEEDS, combine, row
 from common.claims.select import PER_PROBLEM, indexed, on_shared_seeds, select, tidy
-from common.comparison.gather import LAPTOP, RERUNS, gather, gathered
+from common.comparison.gather import RERUNS, gather, gathered
 from common.config.files import known_paper
 from common.config.words import options
 from common.errors import UserError, one_of, require
@@ -63,8 +63,8 @@ Side = tuple[pd.DataFrame, pd.DataFrame]  # rows of one method, one run per seed
 
 def differences(a: Side, b: Side, metrics: list[str]) -> pd.DataFrame:
     """Return claims.GAPS of A - B, with value_a and value_b, for each benchmark and metric that
-    both have. Without `metrics`, these are pass@k for the smallest and the largest shared k. Raises UserError where A and B have
-    nothing in common, or one has a seed twice."""
+    both have. Without `metrics`, these are pass@k for the smallest and the largest shared k. Raises
+    UserError where A and B have nothing in common, or one has a seed twice."""
     wanted = _common(a[0], b[0], metrics)
     sides = [(tidy(rows), indexed(counts)) for rows, counts in (a, b)]
     lines = []

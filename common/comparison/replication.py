@@ -1,8 +1,8 @@
 """Whether a user's own runs of the study replicate the committed ones.
 
 Runs with the same seed start from base models that are pretrained with it, so they are paired: for
-each row and metric this is the mean over the shared seeds of own - stored, with a 95 % interval over
-seeds. Problems are fixed, since both have the same. About one in twenty rows differs by chance.
+each row and metric this is the mean over the shared seeds of own - stored, with a 95 % interval
+over seeds. Problems are fixed, since both have the same. About one in twenty rows differs by chance.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def verdict(gap: Interval | None) -> str:
 
 
 def replication(own: pd.DataFrame, stored: pd.DataFrame) -> pd.DataFrame:
-    """Return COLUMNS for every row and metric of MEASURES that both have at the same last step, with
-    as many problems and samples, over the seeds that both have. n_stored: how many seeds are stored
+    """Return COLUMNS for every row and metric of MEASURES that both have at the same last step,
+    with as many problems and samples, over the seeds that both have. n_stored: how many seeds are stored
     in all. Empty where both are the same rows."""
     if own.empty or stored.empty or set(own["run_id"]) == set(stored["run_id"]):
         return pd.DataFrame(columns=COLUMNS)

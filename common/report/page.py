@@ -37,7 +37,6 @@ NAMES = {
     LAPTOP: "small model, theory, toys",
     SCOPES[2]: "the paper's size",
 }
-FRONT = "laptop_strong_matched"  # the figure that stands first
 
 
 def build(home: Path, root: Path, reference: Path, folder: Path) -> str:
@@ -57,7 +56,7 @@ def build(home: Path, root: Path, reference: Path, folder: Path) -> str:
         lstrip_blocks=True,
     )
     environment.filters["href"] = partial(href, folder=folder)
-    overview = reference / "overview.png"
+    overview = reference / "study" / "figures" / "overview.png"
     text = environment.get_template("page.html").render(
         papers=sorted(shown, key=lambda one: one["paper"].name),
         scopes=SCOPES,
@@ -82,7 +81,6 @@ def _shown(paper: Paper, place: Path, own: bool) -> dict:
         "told": {claim.id: told(claim) for claim in paper.headlines},
         "claims": [(name, [*some]) for name, some in groupby(paper.claims, lambda c: c.section)],
         "tables": tables if tables.exists() else None,
-        "front": next((one for one in figures if one.stem == FRONT), None),
         "figures": figures,
     }
 
@@ -91,7 +89,7 @@ def counts(paper: Paper) -> list[tuple[str, list[tuple[str, int]]]]:
     """Return (what was read, its counts of verdicts): print, each kind of rerun, a cluster."""
     groups: dict[str, Counter] = {SCOPES[0]: Counter()} | {kind: Counter() for kind in KINDS}
     groups |= {SCOPES[2]: Counter()}
-    for claim in paper.claims:
+    for claim in (one for one in paper.claims if not one.ours):
         for scope, finding in claim.findings.items():
             name = claim.kind if scope == LAPTOP else scope
             if finding.word != UNCLAIMED and name:

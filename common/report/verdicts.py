@@ -40,6 +40,7 @@ class Claim:
     source: str
     section: str
     family: str
+    ours: bool  # our reading, which is not the paper's sentence
     kind: str  # what a laptop decides it on; "" where it is not claimed there
     findings: dict[str, Finding]  # by scope
 
@@ -55,7 +56,7 @@ class Paper:
 
     @property
     def headlines(self) -> list[Claim]:
-        return [claim for claim in self.claims if claim.headline]
+        return [claim for claim in self.claims if claim.headline and not claim.ours]
 
 
 def papers(home: Path, reference: Path) -> list[str]:
@@ -91,6 +92,7 @@ def paper(name: str, home: Path, folder: Path) -> Paper:
                 source=claim["source"],
                 section=claim.get("section", ""),
                 family=family,
+                ours=claim.get("ours", False),
                 kind=_kind(family, behind.get((key, LAPTOP)), trained) if LAPTOP in claim else "",
                 findings=findings,
             )

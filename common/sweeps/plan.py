@@ -310,7 +310,9 @@ def runs_of(config: Reproduce, sweep: Sweep) -> list[Experiment]:
         where = [f"table={sweep.table}", f"seed={first}", f"results_dir={config.root}"]
         trained = not name.endswith(BASE)
         changed = [o for o in sweep.overrides if trained or "optim.steps" not in o]
-        paper, row = (STUDY, name[len(OF_STUDY) :]) if name.startswith(OF_STUDY) else (config.paper, name)
+        paper, row = (
+            (STUDY, name[len(OF_STUDY) :]) if name.startswith(OF_STUDY) else (config.paper, name)
+        )
         rows.append(_loaded(paper, (f"experiment={row}", *where, *changed)))
     return [x if x.seed == seed else with_seed(x, seed) for seed in sweep.seeds for x in rows]
 

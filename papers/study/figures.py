@@ -1,36 +1,24 @@
-"""The tables and the figure of each testbed: `rlvr figures paper=yardstick [results_dir=...]`.
+"""The tables and figures of each testbed: `rlvr figures paper=study [results_dir=...]`.
 
-<results_dir>/<testbed>/laptop/           rows and counts of the finished runs
-<results_dir>/<testbed>/ranking.csv, against_base.csv, controls.csv
-<results_dir>/<testbed>/figures/areas.{png,pdf}
+<results_dir>/<testbed>/laptop/                  rows and counts of the finished runs
+<results_dir>/<testbed>/{controls,methods}.csv
+<results_dir>/<testbed>/figures/{keeps,overview}.png
 """
 
 from pathlib import Path
 
 import pandas as pd
 
+from common.comparison.frontier import ACCURACY, BASE, DIVERSITY, GRPO, LOWER, RATE, curves
 from common.comparison.gather import LAPTOP, gather, read
-from common.palette import look
-from common.plotting import COLORS, panels, save
+from common.palette import GREY, look
+from common.plotting import panels, save
 from common.results.files import write_csv
-from papers.yardstick.areas import (
-    BASE,
-    BEST,
-    EQUAL_ACCURACY,
-    GRPO,
-    LEVELS,
-    MARGIN,
-    OWN,
-    PRIMARY,
-    RATES,
-    RUN,
-    TESTBEDS,
-    curves,
-    rank,
-)
-from papers.yardstick.tables import against_base, controls
+from papers.study.tables import EQUAL, LAST, controls, methods, speed
 
-RELIABLE = 0.5  # split-half reliability below which nothing is ranked
+TESTBEDS = {"study": "Subset-Countdown", "study_maze": "mazes with loops"}
+# against GRPO at the method's rate and one rate lower: the marks of the figure `keeps`
+SIDES = {f"{GRPO} {RATE}": ("o", "at its rate"), f"{GRPO} {LOWER}": ("D", "one rate lower")}
 
 
 def draw(root: Path) -> None:
@@ -38,61 +26,70 @@ def draw(root: Path) -> None:
     for name, task in TESTBEDS.items():
         gather(root, name).write(root, name)
         rows, counts = read(root, name, LAPTOP)
-        rows, counts = (one[one["table"].isin((BASE, *RATES))] for one in (rows, counts))
         if len(rows):
-            show(root / name, task, rows, counts)
+            found, folder = curves(counts), root / name
+            table = methods(found)
+            write_csv(folder / "controls.csv", controls(found))
+            write_csv(folder / "methods.csv", table)
+            keeps(task, table, folder / "figures" / "keeps")
+            overview(task, table, folder / "figures" / "overview")
 
 
-def show(folder: Path, task: str, rows: pd.DataFrame, counts: pd.DataFrame) -> None:
-    at_last = counts["step"] == counts.groupby(RUN)["step"].transform("max")
-    # the last evaluation draws more samples, so that it is no point of the frontier
-    drawn = curves(rows, counts[~at_last | (counts["step"] == 0)])
-    ranking = rank(drawn)
-    write_csv(folder / "ranking.csv", ranking)
-    write_csv(folder / "against_base.csv", against_base(rows, counts))
-    write_csv(folder / "controls.csv", controls(drawn))
-    figure(task, ranking, folder / "figures" / "areas")
-
-
-def rows_of(ranking: pd.DataFrame, reading: str) -> pd.DataFrame:
-    """Return the rows of a ranking for one reading, of the test's measure."""
-    benchmark, metric = PRIMARY
-    same = (ranking["benchmark"] == benchmark) & (ranking["metric"] == metric)
-    return ranking[same & (ranking["reading"] == reading) & (ranking["equal"] == EQUAL_ACCURACY)]
-
-
-def _ordered(ranking: pd.DataFrame) -> pd.DataFrame:
-    """Return the test's rows, ranked where their order is reliable, else sorted by name."""
-    tested = rows_of(ranking, BEST)
-    ranked = (tested["reliability"] >= RELIABLE).any()
-    return tested.sort_values("difference" if ranked else "method", ascending=not ranked)
-
-
-def figure(task: str, ranking: pd.DataFrame, path: Path) -> None:
-    """Draw the test as a dot with its interval for each method and, below these, the positive
-    control: GRPO's own slower rates. The grey band is the margin."""
-    own = rows_of(ranking, OWN)
-    says = [
-        f"{GRPO}, {rate.split()[-1]} minus {against.split()[-1]}"
-        for rate, against in zip(own["rate"], own["against"], strict=True)
-    ]
-    best = _ordered(ranking)
-    shown = pd.concat([best.assign(label=best["method"]), own.assign(label=says)])
-    shown = shown.dropna(subset=["difference"]).iloc[::-1]  # the first on top
-    drawn, axes = panels(1, width=6.4, height=0.9 + 0.22 * max(len(shown), 4))
+def keeps(task: str, table: pd.DataFrame, path: Path) -> None:
+    """Draw what each method keeps of rare pass@64 at equal pass@1 beyond GRPO at its rate (filled)
+    and beyond GRPO one rate lower (hollow), with 95 % intervals."""
+    shown = table[(table["reading"] == EQUAL) & table["against"].isin(SIDES)]
+    shown = shown[(shown["rate"] == RATE)].dropna(subset=["difference"])
+    order = shown[shown["against"] == f"{GRPO} {RATE}"].sort_values("difference")["method"]
+    places = {method: place for place, method in enumerate(order)}
+    drawn, axes = panels(1, width=6.4, height=1.1 + 0.26 * max(len(places), 4))
     axis = axes[0, 0]
-    axis.axvspan(-MARGIN, MARGIN, color=COLORS[6], alpha=0.12, lw=0)
-    axis.axvline(0, color=COLORS[6], lw=0.8)
-    axis.axhline(shown["reading"].eq(OWN).sum() - 0.5, color=COLORS[6], lw=0.8, ls=":")
-    for place, row in enumerate(shown.to_dict("records")):
-        mark = look(row["method"])
-        ends = [row["difference_low"], row["difference_high"]]
-        axis.plot(ends, [place, place], color=mark.color, lw=1.2)
-        axis.plot(row["difference"], place, mark.marker, color=mark.color, ms=5.5)
-    axis.set_yticks(range(len(shown)), shown["label"])
-    axis.set_ylim(-0.7, max(len(shown), 1) - 0.3)
-    low, high = min(LEVELS[EQUAL_ACCURACY]), max(LEVELS[EQUAL_ACCURACY])
-    axis.set_xlabel(f"rare pass@64 from +{low} to +{high} points of pass@1: difference in points")
-    title = f"Right of 0: keeps more than GRPO at its best rate ({task})"
-    drawn.suptitle(f"{title}\nbelow: GRPO's own smaller rates, the positive control", fontsize=9)
+    axis.axvline(0, color=GREY, lw=0.8)
+    for row in shown[shown["method"].isin(places)].to_dict("records"):
+        marker, _ = SIDES[row["against"]]
+        color = look(row["method"]).color
+        y = places[row["method"]] + (0.14 if marker == "o" else -0.14)
+        axis.plot([row["low"], row["high"]], [y, y], color=color, lw=1.2)
+        axis.plot(
+            row["difference"], y, marker, color=color, ms=5, mfc=color if marker == "o" else "w"
+        )
+    for marker, says in SIDES.values():
+        axis.plot([], [], marker, color=GREY, mfc=GREY if marker == "o" else "w", label=says)
+    axis.legend(title="beyond GRPO", loc="lower right", fontsize=8, title_fontsize=8)
+    axis.set_yticks(list(places.values()), list(places))
+    axis.set_xlabel("rare pass@64 at equal pass@1: difference in points")
+    axis.set_title(f"Right of 0: keeps more than GRPO ({task})", fontsize=9)
     save(drawn, path, shown)
+
+
+def overview(task: str, table: pd.DataFrame, path: Path) -> None:
+    """Draw diversity lost against accuracy gained over the base model, after the last step: GRPO at
+    each of its learning rates as a line, and each method at the study's rate."""
+    shown = table[(table["reading"] == LAST) & (table["against"] == BASE)]
+    wide = shown.pivot_table("difference", ["rate", "method"], ["benchmark", "metric"])
+    if not {ACCURACY, DIVERSITY} <= set(wide):
+        return
+    figure, axes = panels(1, width=6.4, height=4.2)
+    axis, labels, line = axes[0, 0], [(0.0, 0.0, "base model", GREY)], []
+    axis.plot(0, 0, "s", color=GREY, ms=6)
+    for (rate, method), row in wide.iterrows():
+        x, y, color = row[ACCURACY], row[DIVERSITY], look(method).color
+        if method == GRPO:
+            line.append((speed(rate), x, y))
+            labels.append((x, y, f"GRPO, {rate}", "black"))
+        else:
+            axis.plot(x, y, look(method).marker, color=color, ms=6)
+            labels.append((x, y, method, color))
+    _, xs, ys = zip(*sorted(line), strict=True)
+    axis.plot(xs, ys, "o-", color="black", mfc="white", ms=5, lw=1)
+    column = max(x for x, *_ in labels) + 1.5  # the labels stand in it, with a line to their dots
+    highest = max(y for _, y, *_ in labels)
+    gap = (highest - min(y for _, y, *_ in labels)) / max(len(labels) - 1, 1)
+    for place, (x, y, text, color) in enumerate(sorted(labels, key=lambda label: -label[1])):
+        at = highest - place * gap
+        axis.plot([x, column], [y, at], color=color, lw=0.4, alpha=0.6)
+        axis.annotate(text, (column + 0.1, at), color=color, va="center", fontsize=7)
+    axis.set_xlim(right=column + 6)
+    axis.set(xlabel="pass@1 gained over the base model (points)", ylabel="rare pass@64 (points)")
+    axis.set_title(f"After the last step, against the base model ({task})", fontsize=9)
+    save(figure, path, shown)

@@ -1,153 +1,163 @@
-"""The yardstick's other tables: positive controls, and pass@k after the last step.
+"""The study's tables: positive controls, and what each method keeps beside GRPO.
 
 Positive controls are what a testbed has to show at a learning rate before claims may rest on it.
 They were declared before any of their runs (docs/evidence.md), and are read on dev prompts alone,
-at the last checkpoint of the curve that both sides of the comparison have.
+at the last checkpoint that both sides of the comparison have.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from common.claims.gaps import MIN_SEEDS
-from common.comparison.matched import ACCURACY
-from common.metrics.paired import two_way_interval
-from common.metrics.passk import pass_at_k
-from papers.yardstick.areas import (
+from common.comparison.frontier import (
+    ACCURACY,
     BASE,
     DEV,
+    DIVERSITY,
     GRPO,
-    LAST_KS,
-    MARGIN,
-    PRIMARY,
-    RUN,
+    LOWER,
+    RATE,
     Curve,
     Runs,
-    require_same_problems,
-    speed,
+    areas,
 )
+from common.metrics.bootstrap import holm
+from common.metrics.paired import two_way_interval
 
-LOWER = "GRPO at the next lower rate"
-OF_CONTROLS = [
+Found = dict[tuple[str, str], Runs]  # (rate, method) -> its runs
+MARGIN = 3.0  # points that DAPO and CISPO may be below GRPO
+LOWER_RATE = "GRPO at the next lower rate"
+CONTROLS = [
     *["rate", "control", "a", "b", "benchmark", "metric", "step", "margin"],
     *["difference", "low", "high", "n_seeds", "verdict"],
 ]
-OF_BASE = [
-    *["rate", "method", "benchmark", "metric", "value", "low", "high"],
-    *["difference", "difference_low", "difference_high", "p", "n_seeds"],
-]
+NUMBERS = ["difference", "low", "high", "p"]
+METHODS = ["rate", "method", "reading", "against", "benchmark", "metric", *NUMBERS]
+METHODS += ["p_holm", "n_seeds"]
+LAST, EQUAL = "after the last step", "at equal pass@1"  # readings of METHODS
+MEASURES = (ACCURACY, DIVERSITY, ("natural", "pass@256"))  # after the last step
 
 
 @dataclass(frozen=True)
 class Control:
     says: str
-    a: str  # a method, or LOWER
+    a: str  # a method, or LOWER_RATE
     b: str
     measure: tuple[str, str]
     margin: float = 0.0  # points that a may be below b
 
 
-CONTROLS = (
+DECLARED = (
     Control("RL raises pass@1", GRPO, BASE, ACCURACY),
     Control("DAPO is not below GRPO", "DAPO", GRPO, ACCURACY, MARGIN),
     Control("CISPO is not below GRPO", "CISPO", GRPO, ACCURACY, MARGIN),
-    Control("a lower rate keeps diversity", LOWER, GRPO, PRIMARY),
-    Control("a KL penalty keeps diversity", "KL", GRPO, PRIMARY),
+    Control("a lower rate keeps diversity", LOWER_RATE, GRPO, DIVERSITY),
+    Control("a KL penalty keeps diversity", "KL", GRPO, DIVERSITY),
     Control("32 responses beat 2", "GRPO (N=32)", "GRPO (N=2)", ACCURACY),
 )
 
 
-def controls(drawn: Sequence[Curve]) -> pd.DataFrame:
-    """Return a row for each control at each learning rate, fastest first. A control whose
-    runs are missing has no numbers and the verdict "not run". The slowest rate has no control
-    against the next lower rate.
+def speed(rate: str) -> float:
+    """Return the learning rate in a name such as "lr 1e-4"."""
+    return float(rate.split()[-1])
+
+
+def controls(found: Found) -> pd.DataFrame:
+    """Return a row for each control at each learning rate that has one, fastest first. A control
+    whose runs are missing has no numbers and the verdict "not run".
 
     passes: the 95 % interval of a - b lies above -margin; fails: it lies below -margin; else
     open."""
-    groups: dict[tuple[str, str], Runs] = {}
-    for c in drawn:
-        groups.setdefault((c.rate, c.method), {})[c.seed] = c
-    rates = sorted({rate for rate, _ in groups}, key=speed, reverse=True)
+    rates = sorted({rate for rate, _ in found}, key=speed, reverse=True)
     rows = []
     for rate, below in zip(rates, [*rates[1:], None], strict=True):
-        for control in CONTROLS:
-            if control.a == LOWER and below is None:
-                continue
-            first = (below, GRPO) if control.a == LOWER else (rate, control.a)
-            b = groups.get((rate, GRPO if control.b == BASE else control.b), {})
+        if not any((rate, control.a) in found for control in DECLARED[1:]):
+            continue  # GRPO's lowest rate, which is only compared with
+        for control in DECLARED:
+            first = (below, GRPO) if control.a == LOWER_RATE else (rate, control.a)
+            b = found.get((rate, GRPO if control.b == BASE else control.b), {})
             about: dict = {"rate": rate, "control": control.says, "a": control.a, "b": control.b}
             benchmark, metric = DEV + control.measure[0], control.measure[1]
             about |= {"benchmark": benchmark, "metric": metric, "margin": control.margin}
-            rows.append(about | _judged(groups.get(first, {}), b, control, (benchmark, metric)))
-    return pd.DataFrame(rows, columns=OF_CONTROLS)
-
-
-def carries(judged: pd.DataFrame) -> list[str]:
-    """Return the learning rates at which every control passes."""
-    passed = judged.groupby("rate", sort=False)["verdict"].agg(lambda x: (x == "passes").all())
-    return [rate for rate, every in passed.items() if every]
+            rows.append(about | _judged(found.get(first, {}), b, control, (benchmark, metric)))
+    return pd.DataFrame(rows, columns=CONTROLS)
 
 
 def _judged(a: Runs, b: Runs, control: Control, measure: tuple[str, str]) -> dict:
     seeds = sorted(set(a) & set(b))
     if len(seeds) < MIN_SEEDS:
         return {"n_seeds": len(seeds), "verdict": "not run"}
-    step = max(set.intersection(*(set(runs[s].steps.tolist()) for runs in (a, b) for s in seeds)))
+    step = max(set.intersection(*(set(runs[s].steps) for runs in (a, b) for s in seeds)))
     if step == 0:  # both have the base model alone in common
         return {"n_seeds": len(seeds), "verdict": "not run"}
-    if control.b == BASE:
-        gap = [_at(a[s], step, measure) - _at(a[s], 0, measure) for s in seeds]
-    else:
-        gap = [_at(a[s], step, measure) - _at(b[s], step, measure) for s in seeds]
+    base = 0 if control.b == BASE else step
+    gap = [_at(a[s], step, measure) - _at(b[s], base, measure) for s in seeds]
     interval = two_way_interval(np.stack(gap))
     low, high = interval.bounds()
     found = "passes" if low > -control.margin else "fails" if high < -control.margin else "open"
-    row = {"step": step, "difference": interval.value, "low": low, "high": high}
-    return row | {"n_seeds": len(seeds), "verdict": found}
+    row = {"step": int(step), "difference": interval.value}
+    return row | {"low": low, "high": high, "n_seeds": len(seeds), "verdict": found}
+
+
+def methods(found: Found) -> pd.DataFrame:
+    """Return METHODS: what each method at the study's rate has beyond GRPO at that rate and beyond
+    GRPO one rate lower, after the last step (MEASURES) and at equal pass@1 (DIVERSITY); the same of
+    GRPO's other rates; and what all of these have beyond the base model. `p_holm` is corrected over
+    the methods of one reading. Without enough seeds a row has no numbers."""
+    names = [name for rate, name in found if rate == RATE and name != GRPO]
+    asked = [(RATE, name) for name in names]
+    own = [key for key in found if key[1] == GRPO and key[0] != RATE]
+    rows = []
+    for keys, against in (
+        (asked, (RATE, GRPO)),
+        (asked, (LOWER, GRPO)),
+        (own, (RATE, GRPO)),
+        ([*asked, (RATE, GRPO), *own], None),
+    ):
+        readings = [(LAST, measure) for measure in MEASURES]
+        readings += [(EQUAL, DIVERSITY)] if against else []
+        for reading, measure in readings:
+            part = []
+            for rate, name in keys:
+                about = {"rate": rate, "method": name, "reading": reading}
+                about |= dict(zip(("benchmark", "metric"), measure, strict=True))
+                about["against"] = " ".join(reversed(against)) if against else BASE
+                other = found.get(against, {}) if against else None
+                part.append(about | _beyond(found[rate, name], other, reading, measure))
+            corrected = holm(np.array([row.get("p", np.nan) for row in part], dtype=float))
+            rows += [row | {"p_holm": p} for row, p in zip(part, corrected, strict=True)]
+    return pd.DataFrame(rows, columns=METHODS)
+
+
+def _beyond(a: Runs, b: Runs | None, reading: str, measure: tuple[str, str]) -> dict:
+    """Return NUMBERS of a - b, or of a minus its base models where `b` is None, with the seeds."""
+    if reading == EQUAL:
+        (first, second), able = areas((a, b or {}), measure)
+        gaps = [first[s] - second[s] for s in first] if able else []
+    else:
+        seeds = sorted(set(a) if b is None else set(a) & set(b))
+        gaps = [
+            _end(a[s], measure) - (_start(a[s], measure) if b is None else _end(b[s], measure))
+            for s in seeds
+        ]
+    if len(gaps) < MIN_SEEDS:
+        return {"n_seeds": len(gaps)}
+    interval = two_way_interval(np.stack(gaps))
+    shown = [interval.value, *interval.bounds(), interval.p()]
+    return {"n_seeds": len(gaps)} | dict(zip(NUMBERS, shown, strict=True))
 
 
 def _at(curve: Curve, step: int, measure: tuple[str, str]) -> np.ndarray:
     return curve.values[measure][int(np.flatnonzero(curve.steps == step)[0])]
 
 
-def against_base(rows: pd.DataFrame, counts: pd.DataFrame) -> pd.DataFrame:
-    """Return OF_BASE: pass@k (percent) of each method at each learning rate after its last step,
-    with an interval of the share (`Interval.of_share`), and its difference from the base models of
-    the same seeds, in points. Test prompts alone; no interval for fewer than three seeds. Raises
-    UserError as `require_same_problems`."""
-    require_same_problems(counts)
-    last = counts[counts["step"] == counts.groupby(RUN)["step"].transform("max")]
-    last = last[~last["benchmark"].str.startswith(DEV)]
-    found = []
-    for benchmark, part in last.sort_values("problem_id").groupby("benchmark"):
-        shares = {
-            run: 100 * pass_at_k(one["c"].to_numpy(), one["n"].to_numpy(), LAST_KS)
-            for run, one in part.groupby(RUN)
-        }
-        start = {seed: x for (_, method, seed), x in shares.items() if method == BASE}
-        groups: dict[tuple[str, str], list] = {}
-        for rate, method, seed in rows[RUN].drop_duplicates().itertuples(index=False, name=None):
-            if method != BASE and seed in start:
-                groups.setdefault((rate, method), []).append(seed)
-        for (rate, method), seeds in groups.items():
-            x = np.stack([shares[rate, method, seed] for seed in seeds])  # (S, P, K)
-            gap = x - np.stack([start[seed] for seed in seeds])
-            about = {"rate": rate, "method": method, "benchmark": benchmark}
-            for i, k in enumerate(LAST_KS):
-                row = about | {"metric": f"pass@{k}", "n_seeds": len(seeds)}
-                found.append(row | _numbers(x[..., i], gap[..., i]))
-    return pd.DataFrame(found, columns=OF_BASE)
+def _end(curve: Curve, measure: tuple[str, str]) -> np.ndarray:
+    return curve.values[measure][-1]
 
 
-def _numbers(x: np.ndarray, gap: np.ndarray) -> dict[str, float]:
-    numbers = {"value": x.mean(), "difference": gap.mean()}
-    if len(x) < MIN_SEEDS:
-        return numbers
-    low, high = two_way_interval(x).of_share(x.shape[1])
-    interval = two_way_interval(gap)
-    ends = dict(zip(("difference_low", "difference_high"), interval.bounds(), strict=True))
-    return numbers | {"low": low, "high": high, "p": interval.p()} | ends
+def _start(curve: Curve, measure: tuple[str, str]) -> np.ndarray:
+    return curve.values[measure][0]

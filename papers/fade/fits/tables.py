@@ -5,6 +5,7 @@ counts of all its seeds.
 """
 
 from collections.abc import Iterator
+
 import numpy as np
 import pandas as pd
 
