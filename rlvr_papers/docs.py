@@ -2,8 +2,8 @@
 
     make docs
 
-README.md has the table of headline claims, and docs/evidence.md the counts of verdicts, both from the
-committed results. The deviations in the papers' READMEs come from the papers' configurations.
+README.md has the table of headline claims, and docs/evidence.md the counts of verdicts, both from
+the committed results. The deviations in the papers' READMEs come from the papers' configurations.
 """
 
 from common.config.files import ROOT

@@ -10,7 +10,8 @@
       headline: Focal weighting raises GRPO's pass@k at large k
 
 `headline` is a short form of the claim. The claims that have one are shown on a first screen
-(common/report/verdicts.py). `ours: true` marks a reading that is not the paper's sentence. common/claims/file.py reads the list.
+(common/report/verdicts.py). `ours: true` marks a reading that is not the paper's sentence.
+common/claims/file.py reads the list.
 
 A selector (SEL) is a map of column to value (table, model, method, benchmark, metric, k, unit,
 seed, step, run_id). A list of values means the plain average over them, and null matches an empty
@@ -35,9 +36,9 @@ compared as numbers; a tie is inconclusive. Rows with seeds are compared by the 
 (metrics pass@k and avg@k), else over seeds alone, which takes the problems as fixed. All selectors
 of a claim are read on the seeds that they share, so that runs are paired; in a count, each pair is
 read on the seeds that its two selectors share. With fewer than three seeds nothing is decided on a
-laptop. On a cluster, where the papers have one run per cell, the spread of such rows over seeds is taken from
-elsewhere (common/metrics/noise.py) and added to the spread over problems. A verdict that stays open
-because a side has one run is "inconclusive (one run)". For sizes ("~") and ranges on a cluster, the
+laptop. On a cluster, where the papers have one run per cell, the spread of such rows over seeds is
+taken from elsewhere (common/metrics/noise.py) and added to the spread over problems. A verdict that
+stays open because a side has one run is "inconclusive (one run)". For sizes ("~") and ranges on a cluster, the
 tolerance is the noise of the printed number and of the rerun's (common/claims/sizes.py).
 
 A cluster selector of a printed average stands for the benchmarks that it averages (`averages`). The

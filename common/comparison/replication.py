@@ -2,7 +2,8 @@
 
 Runs with the same seed start from base models that are pretrained with it, so they are paired: for
 each row and metric this is the mean over the shared seeds of own - stored, with a 95 % interval
-over seeds. Problems are fixed, since both have the same. About one in twenty rows differs by chance.
+over seeds. Problems are fixed, since both have the same. About one in twenty rows differs by
+chance.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ def verdict(gap: Interval | None) -> str:
 
 def replication(own: pd.DataFrame, stored: pd.DataFrame) -> pd.DataFrame:
     """Return COLUMNS for every row and metric of MEASURES that both have at the same last step,
-    with as many problems and samples, over the seeds that both have. n_stored: how many seeds are stored
-    in all. Empty where both are the same rows."""
+    with as many problems and samples, over the seeds that both have. n_stored: how many seeds are
+    stored in all. Empty where both are the same rows."""
     if own.empty or stored.empty or set(own["run_id"]) == set(stored["run_id"]):
         return pd.DataFrame(columns=COLUMNS)
     theirs, mine = _last(stored), _last(own)

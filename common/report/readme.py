@@ -18,12 +18,9 @@ from common.results.tables import markdown
 MARKS = ("<!-- answers: written by `make docs` -->", "<!-- end of answers -->")
 VERDICT_MARKS = ("<!-- verdicts: written by `make docs` -->", "<!-- end of verdicts -->")
 HEAD = [
-    *("paper", "headline claim", "printed", "here, nine base models"),
-    *(
-        "beside GRPO one learning rate lower",
-        "verdict here",
-        "power of one run at the paper's size",
-    ),
+    *["paper", "headline claim", "printed", "here, nine base models"],
+    *["beside GRPO one learning rate lower", "verdict here"],
+    "power of one run at the paper's size",
 ]
 SHOWN = ("holds", "fails", "inconclusive", "mechanism not engaged", "not run")
 

@@ -11,7 +11,7 @@ from papers.over_sharpening.toy import figures as toy_figures
 
 
 def draw(root: Path) -> None:
-    """Draw every figure that the results below `root` allow into <root>/over_sharpening/figures/."""
+    """Draw every figure that the results below `root` allow, in over_sharpening/figures/."""
     toy = root / "over_sharpening" / "toy"
     if (toy / "final.csv.gz").exists():
         toy_figures.draw(toy, root / "over_sharpening" / "figures")
