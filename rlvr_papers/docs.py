@@ -21,6 +21,7 @@ def pages() -> dict[str, str]:
     parts = {
         "README.md": (readme.MARKS, readme.table(found, REFERENCE)),
         "docs/evidence.md": (readme.VERDICT_MARKS, readme.verdicts(found)),
+        "papers/study/README.md": (readme.STUDY_MARKS, readme.study(REFERENCE)),
     }
     return {
         name: replaced(name, (ROOT / name).read_text(), marks, part)

@@ -38,8 +38,9 @@ of a claim are read on the seeds that they share, so that runs are paired; in a 
 read on the seeds that its two selectors share. With fewer than three seeds nothing is decided on a
 laptop. On a cluster, where the papers have one run per cell, the spread of such rows over seeds is
 taken from elsewhere (common/metrics/noise.py) and added to the spread over problems. A verdict that
-stays open because a side has one run is "inconclusive (one run)". For sizes ("~") and ranges on a cluster, the
-tolerance is the noise of the printed number and of the rerun's (common/claims/sizes.py).
+stays open because a side has one run is "inconclusive (one run)". For sizes ("~") and ranges on a
+cluster, the tolerance is the noise of the printed number and of the rerun's
+(common/claims/sizes.py).
 
 A cluster selector of a printed average stands for the benchmarks that it averages (`averages`). The
 test is then over the problems of these benchmarks.

@@ -1,6 +1,7 @@
-"""The generated parts of README.md and docs/evidence.md, from the committed results.
+"""The generated parts of README.md, docs/evidence.md and papers/study/README.md, from the committed
+results.
 
-`make docs` writes the table of headline claims and the counts of verdicts.
+`make docs` writes the table of headline claims, the counts of verdicts, and the study's tables.
 """
 
 from __future__ import annotations
@@ -11,17 +12,27 @@ from pathlib import Path
 import pandas as pd
 
 from common.claims.file import LAPTOP, SCOPES
-from common.comparison.frontier import GRPO, LOWER
+from common.comparison.frontier import ACCURACY, DIVERSITY, GRPO, LOWER, RATE
 from common.report.verdicts import KINDS, RL, Claim, Paper
 from common.results.tables import markdown
 
 MARKS = ("<!-- answers: written by `make docs` -->", "<!-- end of answers -->")
 VERDICT_MARKS = ("<!-- verdicts: written by `make docs` -->", "<!-- end of verdicts -->")
+STUDY_MARKS = ("<!-- study: written by `make docs` -->", "<!-- end of study -->")
+# the method of each paper in the study, and the GRPO that it is compared with at its rate
+METHODS = ("F-GRPO (gamma=0.5)", "FADE", "IAC", "CW-GRPO (by group)", "GRPO-N")
+STUDY_HEAD = [
+    *["testbed", "method", "pass@1, equal rate", "rare pass@64, equal rate", "one rate lower"],
+    *["at equal pass@1, equal rate", "at equal pass@1, one rate lower", "in words"],
+]
 HEAD = [
     *["paper", "headline claim", "printed", "here, nine base models"],
     *["beside GRPO one learning rate lower", "verdict here"],
     "power of one run at the paper's size",
 ]
+LAST, EQUAL = "after the last step", "at equal pass@1"  # readings of methods.csv
+TESTBEDS = {"study": "Countdown", "study_maze": "mazes"}
+CONTROLLED = ("passes", "open", "fails", "not run")
 SHOWN = ("holds", "fails", "inconclusive", "mechanism not engaged", "not run")
 
 
@@ -62,6 +73,10 @@ def _effect(row: pd.Series, word: str = "") -> str:
     0 and the claim is open."""
     digits = 1 if str(row["metric"]).startswith("pass@") else 3
     low, high = row["low"], row["high"]
+    if pd.isna(low):
+        return "too few seeds"
+    if low == high:
+        return "identical"
     text = f"{row['difference']:+.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
     p = row["p_holm"]
     open_ = word == "inconclusive" and low * high > 0 and not pd.isna(p)
@@ -72,9 +87,52 @@ def _lower(row: pd.Series, study: pd.DataFrame) -> str:
     """Return the same difference against GRPO one learning rate lower."""
     method = str(row["a"]).rpartition("method=")[2].partition(", step")[0]
     same = study[(study["method"] == method) & (study["against"] == f"{GRPO} {LOWER}")]
-    same = same[(same["reading"] == "after the last step") & (same["metric"] == row["metric"])]
+    same = same[(same["reading"] == LAST) & (same["metric"] == row["metric"])]
     same = same[same["benchmark"] == row["benchmark"]].dropna(subset=["difference"])
     return _effect(same.iloc[0]) if len(same) else ""
+
+
+def study(reference: Path) -> str:
+    """Return the tables of papers/study/README.md: what each paper's method has beyond GRPO at its
+    rate and beyond GRPO one rate lower, on both testbeds, and how many controls pass."""
+    lines, passed = [], []
+    for folder, name in TESTBEDS.items():
+        table = pd.read_csv(reference / folder / "methods.csv")
+        for method in METHODS:
+            mine = table[table["method"] == method]
+            mine = mine.set_index(["reading", "metric", "against"], drop=False)
+            cells = [
+                _effect(mine.loc[place]) if place in mine.index else "not run"
+                for place in [
+                    *(
+                        (LAST, ACCURACY[1], f"{GRPO} {RATE}"),
+                        (LAST, DIVERSITY[1], f"{GRPO} {RATE}"),
+                    ),
+                    (LAST, DIVERSITY[1], f"{GRPO} {LOWER}"),
+                    *((EQUAL, DIVERSITY[1], f"{GRPO} {rate}") for rate in (RATE, LOWER)),
+                ]
+            ]
+            lines.append([name, method, *cells, _in_words(mine)])
+        judged = pd.read_csv(reference / folder / "controls.csv")
+        for rate, one in judged.groupby("rate", sort=False):
+            count = one["verdict"].value_counts()
+            passed.append([name, rate, *(str(count.get(word, 0)) for word in CONTROLLED)])
+    head = ["testbed", "rate", *CONTROLLED]
+    return markdown(STUDY_HEAD, lines, "llrrrrrl") + "\n" + markdown(head, passed, "llrrrr")
+
+
+def _in_words(mine: pd.DataFrame) -> str:
+    """Say whether a method keeps more at equal pass@1 than GRPO at its rate and one rate lower."""
+    words = []
+    for rate in (RATE, LOWER):
+        place = (EQUAL, DIVERSITY[1], f"{GRPO} {rate}")
+        row = mine.loc[place] if place in mine.index else None
+        if row is None or pd.isna(row["low"]):
+            return "cannot be read at both rates"
+        words.append("more" if row["low"] > 0 else "less" if row["high"] < 0 else "open")
+    said = {"more": "more than", "less": "less than", "open": "not told from"}
+    text = f"{said[words[0]]} GRPO at its rate, {said[words[1]]} GRPO one rate lower"
+    return text + ": a lower learning rate does as much here" * (words == ["more", "open"])
 
 
 def verdicts(papers: list[Paper]) -> str:
