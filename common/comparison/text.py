@@ -32,6 +32,7 @@ LEGEND = {
     SIGNIFICANT: "gain over the baseline with p < .05 by F-GRPO's App. I (samples drawn again)",
 }
 CELL_VERDICTS = ("within noise", *MARKS, "not run", "not reproducible")
+HEADLINE = ("pass@1", "pass@64")  # measures of the study that the terminal shows
 WIDTH = 100  # of a terminal, in characters
 RERUNS = {
     "laptop": (
@@ -198,18 +199,20 @@ def markdown(x) -> str:
 
 def terminal(x) -> str:
     """Return what a rerun decided, and how much else there is: gains, the printed tables with a
-    rerun, claims, the printed cells that are not within noise of their rerun, and counts."""
+    rerun, claims, the printed cells that are not within noise of their rerun, counts, and your own
+    runs of the study beside the stored ones."""
     run = x.gains[x.gains["verdict"] != NOT_RUN]
     lines = ["gains over the baselines: " + _counts(x.gains["verdict"], VERDICTS)] * bool(len(run))
     unclear = run[~run["verdict"].isin(["agrees", "cannot tell"])]
     lines += [f"{verdict}{said}" for verdict, said in map(gain_line, unclear.to_dict("records"))]
     shown = list(printed_tables(x.cells, x.gains).values())
-    own = replicated(x.replicated, MEASURES) if len(x.replicated) else []
-    for grids, said in ((shown, legend(shown)), (own, replication.LEGEND if own else "")):
-        lines += [*map(as_text, grids), *[f"{said}\n"] * bool(said)]
+    lines += [*map(as_text, shown), *[f"{legend(shown)}\n"] * bool(shown)]
     lines.append(claim_text.to_terminal(x.verdicts, x.gaps))
     lines += [f"{verdict}{said}" for verdict, said in apart(x.cells)]
     lines.append("printed cells: " + _counts(x.cells["verdict"]))
+    own = x.replicated[x.replicated["metric"].isin(HEADLINE)] if len(x.replicated) else x.replicated
+    if len(own):
+        lines += ["", *map(as_text, replicated(own, MEASURES)), replication.LEGEND]
     return "\n".join(lines) + "\n"
 
 

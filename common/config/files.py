@@ -22,7 +22,7 @@ def papers() -> list[str]:
 
 def studies() -> list[str]:
     """Return the names of the folders of papers/ that have rows: the papers, and those without
-    claims (`pretrained` and `yardstick`)."""
+    claims (`pretrained` and `study`)."""
     return sorted(file.parents[1].name for file in ROOT.glob("papers/*/configs/reproduce.yaml"))
 
 
