@@ -52,7 +52,7 @@ def verdicts(papers: list[Paper]) -> str:
     lines = []
     for kind in KINDS:
         counts = {
-            one.name: Counter(c.findings[LAPTOP].word for c in one.claims if c.kind == kind)
+            one.name: Counter(c.findings[LAPTOP].word for c in one.theirs if c.kind == kind)
             for one in papers
         }
         for name, count in [*counts.items(), ("all", sum(counts.values(), Counter()))]:

@@ -6,7 +6,6 @@ from math import comb
 import numpy as np
 import pandas as pd
 import pytest
-
 from scipy.special import expit
 
 from common.claims.judge import judge
