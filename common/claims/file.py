@@ -65,7 +65,9 @@ def read(path: Path) -> tuple[dict, list[dict]]:
 def _check(path: Path, number: int, claim, seen: set[str]) -> None:
     place = f"{path}: claim {claim.get('id', number) if isinstance(claim, dict) else number}"
     _check_keys(place, claim, {"id", "claim", "source"}, {*SCOPES, "family", "headline", OURS})
-    require(claim.get(OURS, True) is True, f"{place}: {OURS}", claim.get(OURS), "is true or left out")
+    require(
+        claim.get(OURS, True) is True, f"{place}: {OURS}", claim.get(OURS), "is true or left out"
+    )
     require(claim["id"] not in seen, f"{place}: id", claim["id"], "is there twice")
     for scope in SCOPES:
         if claim.get(scope) is not None:

@@ -12,14 +12,26 @@ CLAIMS = """
 - {paper: P, arxiv: "1234.5678", brief: an idea, says: It works.}
 - section: one
 - {id: rl, claim: c, source: s, headline: h, laptop: {range: {of: {table: strong}, low: 0}}}
-- {id: reading, claim: c, source: s, headline: h, ours: true, laptop: {range: {of: {table: strong}, low: 0}}}
+- id: reading
+  ours: true
+  claim: c
+  source: s
+  headline: h
+  laptop: {range: {of: {table: strong}, low: 0}}
 - {id: refused, claim: c, source: s, laptop: {range: {of: {table: strong}, low: 0}}}
 - {id: exact, claim: c, source: s, laptop: {range: {of: {table: theory}, low: 0}}}
 - {id: toys, claim: c, source: s, family: toy, laptop: {range: {of: {table: toy}, low: 0}}}
 - {id: silent, claim: c, source: s}
 - {id: written_later, claim: c, source: s}
 """
-WORDS = {"rl": "holds", "reading": "fails", "refused": "inconclusive", "exact": "holds", "toys": "fails", "silent": ""}
+WORDS = {
+    "rl": "holds",
+    "reading": "fails",
+    "refused": "inconclusive",
+    "exact": "holds",
+    "toys": "fails",
+    "silent": "",
+}
 
 
 def gap(table: str = "strong", **changed) -> dict:
@@ -53,7 +65,14 @@ def test_claims_have_what_they_were_decided_on(tmp_path):
     home = written(tmp_path / "papers")
     paper = verdicts.paper("p", home, stored(tmp_path / "results" / "p"))
     kinds = {claim.id: claim.kind for claim in paper.claims}
-    assert kinds == {"rl": RL, "reading": RL, "refused": RL, "exact": EXACT, "toys": TOY, "silent": ""}
+    assert kinds == {
+        "rl": RL,
+        "reading": RL,
+        "refused": RL,
+        "exact": EXACT,
+        "toys": TOY,
+        "silent": "",
+    }
     assert (paper.title, paper.arxiv, paper.brief) == ("P", "1234.5678", "an idea")
     assert [claim.id for claim in paper.headlines] == ["rl"]
     found = {claim.id: claim.findings["laptop"].word for claim in paper.claims}

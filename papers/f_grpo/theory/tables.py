@@ -48,26 +48,25 @@ def sampled_mask(p: np.ndarray, N: int) -> np.ndarray:
 
 
 def one_step_table(seeds: int) -> pd.DataFrame:
-    """Return Eqs. 8 and 13 beside the exact softmax step of Eq. 7, on random policies and groups.
-    coupling: Eq. 13's second term, -Q_u,pos sum_j p_j dz_j (Eq. 22)."""
+    """Return Eqs. 8 and 13 beside the exact softmax step of Eq. 7 with eta = 0.01, on random
+    policies and groups. coupling: Eq. 13's second term, -Q_u,pos sum_j p_j dz_j (Eq. 22)."""
     p, rows = policies(seeds), []
     correct = np.broadcast_to(np.arange(ACTIONS) < CORRECT, p.shape)
     for N in (2, 8, 32):
         sampled = sampled_mask(p, N)
         for R_c, R_w in REWARDS.values():
-            for eta in (1e-2, 1e-1, 1.0, 10.0):
-                step = {"R_c": R_c, "R_w": R_w, "eta": eta, "N": N}
-                dz = formulas.logit_update(p, correct, sampled, **step)
-                columns = {
-                    "S_R": formulas.batch_baseline(p, correct, sampled, R_c=R_c, R_w=R_w),
-                    "delta_q_pos_eq8": formulas.delta_q_pos(p, correct, sampled, **step),
-                    "delta_q_pos_exact": formulas.exact_delta_mass(p, dz, correct),
-                    "delta_q_u_pos_eq13": formulas.delta_q_u_pos(p, correct, sampled, **step),
-                    "coupling": -(p * (correct & ~sampled)).sum(1) * (p * dz).sum(1),
-                    "delta_q_u_pos_exact": formulas.exact_delta_mass(p, dz, correct & ~sampled),
-                }
-                frame = pd.DataFrame({"seed": np.arange(seeds), "N": N, "eta": eta})
-                rows.append(frame.assign(R_c=R_c, R_w=R_w, **columns))
+            step = {"R_c": R_c, "R_w": R_w, "eta": 0.01, "N": N}
+            dz = formulas.logit_update(p, correct, sampled, **step)
+            columns = {
+                "S_R": formulas.batch_baseline(p, correct, sampled, R_c=R_c, R_w=R_w),
+                "delta_q_pos_eq8": formulas.delta_q_pos(p, correct, sampled, **step),
+                "delta_q_pos_exact": formulas.exact_delta_mass(p, dz, correct),
+                "delta_q_u_pos_eq13": formulas.delta_q_u_pos(p, correct, sampled, **step),
+                "coupling": -(p * (correct & ~sampled)).sum(1) * (p * dz).sum(1),
+                "delta_q_u_pos_exact": formulas.exact_delta_mass(p, dz, correct & ~sampled),
+            }
+            frame = pd.DataFrame({"seed": np.arange(seeds), "N": N})
+            rows.append(frame.assign(R_c=R_c, R_w=R_w, **columns))
     return pd.concat(rows, ignore_index=True)
 
 
