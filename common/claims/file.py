@@ -20,9 +20,11 @@ FORMS = {
     "mean_gain": ({"pairs", "relation", "value"}, {"within", "each"}),
     "trend": ({"of", "at", "relation"}, set()),
 }
+COUNT_OF = ({"of", "value", "relation", "at_least"}, {"each"})  # a count of values, not of pairs
 # Keys of the first entry: the paper's name, its arXiv number, its idea in a few words, and its
 # claim in a sentence.
 ABOUT = ("paper", "arxiv", "brief", "says")
+OURS = "ours"  # optional key of a claim: true where it is our reading, not the paper's sentence
 PRIMARY, REST = "primary", "rest"  # claim families: Holm corrects the first
 
 
@@ -58,7 +60,10 @@ def read(path: Path) -> tuple[dict, list[dict]]:
 
 def _check(path: Path, number: int, claim, seen: set[str]) -> None:
     place = f"{path}: claim {claim.get('id', number) if isinstance(claim, dict) else number}"
-    _check_keys(place, claim, {"id", "claim", "source"}, {*SCOPES, "family", "headline", "ours"})
+    _check_keys(place, claim, {"id", "claim", "source"}, {*SCOPES, "family", "headline", OURS})
+    require(
+        claim.get(OURS, True) is True, f"{place}: {OURS}", claim.get(OURS), "is true or left out"
+    )
     require(claim["id"] not in seen, f"{place}: id", claim["id"], "is there twice")
     for scope in SCOPES:
         if claim.get(scope) is not None:
@@ -86,7 +91,8 @@ def parse(place: str, predicate: dict) -> tuple[str, dict, list[dict]]:
     if form != "order":
         _check_keys(place, body, {form}, set())
         body = body[form]
-    _check_keys(f"{place}: {form}", body, *FORMS[form])
+    of = form == "count" and isinstance(body, dict) and "of" in body
+    _check_keys(f"{place}: {form}", body, *(COUNT_OF if of else FORMS[form]))
     relation = body.get("relation", ">")
     close = relation == "~" and form in ("difference", "mean_gain")
     known = "must be > or < (or ~ against a value)"
@@ -106,14 +112,14 @@ def parse(place: str, predicate: dict) -> tuple[str, dict, list[dict]]:
     fine = isinstance(each, dict) and all(isinstance(v, list) and v for v in each.values())
     require(fine, f"{place}: each", each, "must be a map of columns to lists of values")
     times = [dict(zip(each, values, strict=True)) for values in product(*each.values())]
-    pairs = [{**one, **selector} for one in times for selector in pairs]
-    single = [body[key] for key in ("a", "b", "of") if key in body]
+    pairs = [{**one, **selector} for one in times for selector in (body["of"] if of else pairs)]
+    single = [body[key] for key in ("a", "b", "of") if key in body and not of]
     lists = {"order": body.get("order"), "trend": body.get("of")}
     selectors = lists.get(form, single or pairs)
     enough = isinstance(selectors, list) and len(selectors) >= (1 if form == "range" else 2)
     require(enough, f"{place}: {form}", selectors, "needs at least two selectors")
     if form == "count":
-        n, most = body["at_least"], len(selectors) // 2
+        n, most = body["at_least"], len(selectors) // (1 if of else 2)
         require(1 <= n <= most, f"{place}: at_least", n, f"must be 1..{most}")
     if form == "trend":
         at = body["at"]

@@ -23,12 +23,13 @@ its predicate. The predicates:
                                                                     a - b against x
     range: {of: SEL, low: x, high: y}                               one bound may be left out
     count: {pairs: [[SEL, SEL], ...], relation: ">" | "<", at_least: n, margin: points}
+    count: {of: [SEL, ...], relation: ">" | "<", value: x, at_least: n}       each against x
     mean_gain: {pairs: [[SEL, SEL], ...], relation: "~" | ">" | "<", value: x, within: y}
                                                                     mean of first - second against x
     trend: {of: [SEL, ...], at: [x, ...], relation: ">" | "<"}      the least squares slope over x
 
-`each: {column: [value, ...], ...}` in count and mean_gain takes every pair once for each
-combination of these values.
+`each: {column: [value, ...], ...}` in count and mean_gain takes every pair or selector once for
+each combination of these values. A grid of settings is one claim with a count.
 
 "~" means |difference - x| <= within. Rows without a seed (printed numbers, closed forms) are
 compared as numbers; a tie is inconclusive. Rows with seeds are compared by the 95 % interval of
@@ -198,7 +199,8 @@ def _measure(
         return NOT_RUN, "missing: " + "; ".join(dict.fromkeys(missing))
     if refused:
         return "inconclusive", "; ".join(dict.fromkeys(refused))
-    together = 2 if form == "count" else len(values)
+    of = form == "count" and "of" in body
+    together = 1 if of else 2 if form == "count" else len(values)
     values = [
         value
         for at in range(0, len(values), together)
@@ -209,7 +211,9 @@ def _measure(
     )
     relation = body.get("relation")
     null = body.get("value") if relation in (">", "<") else None
-    if form in ("order", "count"):
+    if of:
+        gaps = [combine([(1, value)], cluster=cluster) for value in values]
+    elif form in ("order", "count"):
         gaps = [combine([(1, a), (-1, b)], cluster=cluster) for a, b in pairs]
         null = body.get("margin", 0) * (1 if relation == ">" else -1)
     elif form == "mean_gain":

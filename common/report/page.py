@@ -89,7 +89,7 @@ def counts(paper: Paper) -> list[tuple[str, list[tuple[str, int]]]]:
     """Return (what was read, its counts of verdicts): print, each kind of rerun, a cluster."""
     groups: dict[str, Counter] = {SCOPES[0]: Counter()} | {kind: Counter() for kind in KINDS}
     groups |= {SCOPES[2]: Counter()}
-    for claim in (one for one in paper.claims if not one.ours):
+    for claim in paper.theirs:
         for scope, finding in claim.findings.items():
             name = claim.kind if scope == LAPTOP else scope
             if finding.word != UNCLAIMED and name:

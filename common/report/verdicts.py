@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.claims.file import LAPTOP, SCOPES, read
+from common.claims.file import LAPTOP, OURS, SCOPES, read
 from common.claims.single import ONE_RUN
 
 RL, EXACT, TOY = KINDS = (
@@ -40,7 +40,7 @@ class Claim:
     source: str
     section: str
     family: str
-    ours: bool  # our reading, which is not the paper's sentence
+    ours: bool  # our reading, not the paper's sentence
     kind: str  # what a laptop decides it on; "" where it is not claimed there
     findings: dict[str, Finding]  # by scope
 
@@ -56,7 +56,12 @@ class Paper:
 
     @property
     def headlines(self) -> list[Claim]:
-        return [claim for claim in self.claims if claim.headline and not claim.ours]
+        return [claim for claim in self.theirs if claim.headline]
+
+    @property
+    def theirs(self) -> list[Claim]:
+        """Return the claims of the paper itself, which counts of verdicts are about."""
+        return [claim for claim in self.claims if not claim.ours]
 
 
 def papers(home: Path, reference: Path) -> list[str]:
@@ -92,7 +97,7 @@ def paper(name: str, home: Path, folder: Path) -> Paper:
                 source=claim["source"],
                 section=claim.get("section", ""),
                 family=family,
-                ours=claim.get("ours", False),
+                ours=OURS in claim,
                 kind=_kind(family, behind.get((key, LAPTOP)), trained) if LAPTOP in claim else "",
                 findings=findings,
             )

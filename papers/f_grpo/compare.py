@@ -39,20 +39,42 @@ def simulation_rows(root: Path) -> pd.DataFrame:
 
 
 def theory_rows(root: Path) -> pd.DataFrame:
-    """Return the table of Lemma 3.1 as result rows: one row for each number, without a seed. Empty
-    without results of the theory."""
-    path = root / "f_grpo" / "theory" / "tail_miss.csv"
-    if not path.exists():
+    """Return the theory as result rows of the table "theory", without a seed. Empty without results
+    of the theory.
+
+    pr_tail_miss            Lemma 3.1, by mu, tau and N
+    of random groups by N, at eta = 0.01 (Prop. 3.2, method "Eq. 13"):
+    error                   largest |Eq. 13 - exact| in percent of the largest exact change
+    shrinks                 percent of groups in which Q_u,pos falls while Q_pos rises
+    both_negative           percent of those with S_R > 0 in which both terms of Eq. 13 are negative
+    of random policies (App. B, method: the expectation, and the rewards):
+    stderrs_off             largest distance of Eqs. 18 and 19 from drawn groups
+    rise_low, rise_high     the least and the largest change from X = k to k + 1
+    """
+    folder = root / "f_grpo" / "theory"
+    if not (folder / "lemma_b1.csv").exists():  # the last one that is written
         return pd.DataFrame()
-    wide = pd.read_csv(path)
-    return pd.DataFrame(
-        {
-            "table": "theory",
-            "method": [
-                f"mu={mu:g}, tau={tau:g}" for mu, tau in zip(wide.mu, wide.tau, strict=True)
-            ],
-            "benchmark": "N=" + wide["N"].astype(str),
-            "metric": "pr_tail_miss",
-            "value": wide["pr_tail_miss"],
-        }
-    )
+    names = ("tail_miss.csv", "one_step.csv.gz", "lemma_b1.csv")
+    wide, steps, lemma = (pd.read_csv(folder / name) for name in names)
+    named = [f"mu={mu:g}, tau={tau:g}" for mu, tau in zip(wide.mu, wide.tau, strict=True)]
+    wide = wide.assign(method=named).melt(["method", "N"], ["pr_tail_miss"], "metric")
+
+    shrunk, grown = steps["delta_q_u_pos_exact"], steps["delta_q_pos_exact"]
+    off = (steps["delta_q_u_pos_eq13"] - shrunk).abs().groupby(steps["N"]).max()
+    positive = steps[steps["S_R"] > 0]
+    shares = {
+        "error": off / shrunk.abs().groupby(steps["N"]).max(),
+        "shrinks": ((shrunk < 0) & (grown > 0)).groupby(steps["N"]).mean(),
+        "both_negative": (positive["coupling"] < 0).groupby(positive["N"]).mean(),
+    }
+    groups = 100 * pd.DataFrame(shares)
+    groups = groups.reset_index().melt("N", var_name="metric").assign(method="Eq. 13")
+
+    lemma["method"] = lemma["quantity"] + lemma["rewards"].radd(", ").fillna("")
+    rise = lemma.groupby(["method", "seed"])["exact"].diff().groupby(lemma["method"])
+    off = lemma.groupby("method")["stderrs_off"].max()
+    found = pd.DataFrame({"stderrs_off": off, "rise_low": rise.min(), "rise_high": rise.max()})
+    found = found.reset_index().melt("method", var_name="metric").dropna()
+    rows = pd.concat([wide, groups, found.assign(N=16)], ignore_index=True)
+    rows["benchmark"] = "N=" + rows.pop("N").astype(str)
+    return rows.assign(table="theory")

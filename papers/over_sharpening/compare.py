@@ -34,25 +34,17 @@ def toy_rows(root: Path) -> pd.DataFrame:
     """Return the toy as one row for each (cell, G, seed, metric). A seed's shares are 0 or 100.
 
     collapsed: Cat or Persian has a probability of COLLAPSED or more after the last step;
-    collapsed_by_20: a label reached it by step 20; frozen: the two correct labels together have it
-    but neither alone; over_sharpened: a correct label is below its start (Definition 2.1);
-    cat_wins: Cat is the likelier of the two correct labels. Only the two largest learning rates are
-    returned, because the claims are about these; the figure toy_learning_rates shows all. Empty
-    without results of the toy.
+    collapsed_by_20: a label reached it by step 20; cat_wins: Cat is the likelier of the two correct
+    labels. Empty without results of the toy.
     """
     path = root / "over_sharpening" / "toy" / "final.csv.gz"
     if not path.exists():
         return pd.DataFrame()
     wide = pd.read_csv(path)
-    wide = wide[wide["lr"].isin(wide["lr"].drop_duplicates().nlargest(2))]
-    both = wide[["p_cat", "p_persian"]]
-    one = both.max(axis=1) >= COLLAPSED
-    fell = (wide["p_cat"] < wide["start_p_cat"]) | (wide["p_persian"] < wide["start_p_persian"])
+    winner = wide[["p_cat", "p_persian"]].max(axis=1)
     shares = {
-        "collapsed": one,
+        "collapsed": winner >= COLLAPSED,
         "collapsed_by_20": wide["step_one"] <= 20,
-        "frozen": (both.sum(axis=1) >= COLLAPSED) & ~one,
-        "over_sharpened": fell,
         "cat_wins": wide["p_cat"] > wide["p_persian"],
     }
     wide = wide.assign(
@@ -60,7 +52,7 @@ def toy_rows(root: Path) -> pd.DataFrame:
         model="softmax",
         method=wide.apply(cell_name, axis=1),
         benchmark="G=" + wide["G"].astype(str),
-        p_winner=both.max(axis=1),
+        p_winner=winner,
         **{name: 100.0 * share for name, share in shares.items()},
     )
     metrics = [*shares, "p_winner", "siamese_high", "siamese_mid", "siamese_low"]

@@ -9,6 +9,7 @@ from common.comparison.training import logged, phases
 from papers.two_stage.cluster import code_rows
 
 OTHER_FIGURES = ("two_stages", "crossed", "best_low")  # kept for the figures after Fig. 1
+SHOWN = ["ratio", "max_rises", "min_falls"]  # of Theorem 1's table
 STEPS = {"sgd": "plain step", "adam": "Adam"}
 
 
@@ -31,8 +32,10 @@ def toy_rows(root: Path) -> pd.DataFrame:
     two_stages, crossed: 100 or 0; best_low: the lowest probability of the best action before the
     crossing. Fig. 1 also has leader_rise: the leader's rise to its peak before the crossing;
     leader_peak; best_rise_at_peak: the rise of the best action from the start to the step of that
-    peak; best_rise, leader_fall: the changes from that step to the last one. `spread`, the mean
-    width of the figures' quantile band, has no seed. Empty without results of the toy.
+    peak; best_rise, leader_fall: the changes from that step to the last one; negative_1,
+    negative_2: the leader's share of the samples with a negative advantage up to that step, and
+    from there to the crossing. `spread`, the mean width of the figures' quantile band, has no seed.
+    Empty without results of the toy.
     """
     folder = root / "two_stage" / "toy"
     if not (folder / "ends.csv.gz").exists():
@@ -48,6 +51,8 @@ def toy_rows(root: Path) -> pd.DataFrame:
             "best_low": ends["best_low"],
             "best_rise_at_peak": ends["best_at_peak"] - ends["best_start"],
             "best_rise": ends["best_end"] - ends["best_at_peak"],
+            "negative_1": ends["negative_1"],
+            "negative_2": ends["negative_2"],
         }
     )
     key = ["method", "benchmark", "seed"]
@@ -71,10 +76,10 @@ def named(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def theory_rows(root: Path) -> list[pd.DataFrame]:
-    """Return the theory's tables as result rows: means, one row for each number, without a seed."""
+    """Return the theory's tables as result rows. Networks are seeds; other numbers have none."""
     folder, frames = root / "two_stage" / "theory", []
     named = {  # table -> method, benchmark and metrics of its rows
-        "theorem1": (lambda t: t["method"], lambda t: "G=" + t["G"].astype(str), ["ratio"]),
+        "theorem1": (lambda t: t["method"], lambda t: "G=" + t["G"].astype(str), SHOWN),
         "remark2": (
             lambda t: "Lemma 1",
             lambda t: "scale=" + t["scale"].map("{:g}".format),
@@ -93,7 +98,6 @@ def theory_rows(root: Path) -> list[pd.DataFrame]:
             continue
         table = pd.read_csv(path)
         table = table.assign(method=method(table), benchmark=benchmark(table))
-        means = table.groupby(["method", "benchmark"], sort=False)[metrics].mean().reset_index()
-        long = means.melt(["method", "benchmark"], metrics, "metric", "value")
-        frames.append(long.assign(table="theory"))
+        key = [name for name in ("method", "benchmark", "seed") if name in table]
+        frames.append(table.melt(key, metrics, "metric").assign(table="theory"))
     return frames

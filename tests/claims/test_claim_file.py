@@ -49,6 +49,9 @@ ORDER = 'order: [{method: A}, {method: B}], relation: ">"'
         (ORDER, 'difference: {a: {}, b: {}, relation: "~", value: 1}', ["within=None"]),
         (ORDER, 'count: {pairs: [[{}]], relation: ">", at_least: 1}', ["pairs must be"]),
         (ORDER, 'count: {pairs: [[{}, {}]], relation: ">", at_least: 7}', ["at_least=7"]),
+        (ORDER, 'count: {of: [{}, {}], relation: ">", at_least: 2}', ["count: value is missing"]),
+        (ORDER, 'count: {of: [{}, {}], relation: ">", value: 1, at_least: 3}', ["at_least=3"]),
+        ("source:", "ours: no\n  source:", ["ours=False"]),
         (
             ORDER,
             'count: {pairs: [[{}, {}]], each: {model: A}, relation: ">", at_least: 1}',

@@ -65,6 +65,8 @@ def test_forms_on_printed_numbers(predicate, values, expected, numbers):
     assert numbers in decided[1]
 
 
+EACH = [{"method": "A"}, {"method": "C"}, {"method": "D"}]  # of which D is WIDE
+
 HIGH, LOW = [52.0, 53.0, 51.0, 52.5, 51.5], [40.0, 42.0, 41.0, 40.5, 41.5]
 
 WIDE = [30.0, 60.0, 45.0, 70.0, 50.0]
@@ -90,6 +92,9 @@ WIDE = [30.0, 60.0, 45.0, 70.0, 50.0]
         ({"range": {"of": {"method": "A"}, "low": 52}}, {}, "inconclusive"),
         ({"count": {"pairs": TWO_PAIRS, "relation": ">", "at_least": 1}}, {}, "holds"),
         ({"count": {"pairs": TWO_PAIRS, "relation": "<", "at_least": 2}}, {}, "fails"),
+        ({"count": {"of": EACH, "relation": ">", "value": 47, "at_least": 2}}, {}, "holds"),
+        ({"count": {"of": EACH, "relation": ">", "value": 47, "at_least": 3}}, {}, "inconclusive"),
+        ({"count": {"of": EACH, "relation": "<", "value": 47, "at_least": 2}}, {}, "fails"),
         ({"mean_gain": {"pairs": TWO_PAIRS, "relation": ">", "value": 5}}, {}, "inconclusive"),
         (
             {"mean_gain": {"pairs": TWO_PAIRS, "relation": "~", "value": 80, "within": 1}},

@@ -1,14 +1,19 @@
 """The noise of a single run: what SEED_SD rests on, and the variance over samples."""
 
+from itertools import combinations
 from math import comb
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import expit
 
+from common.claims.judge import judge
 from common.config.files import ROOT
+from common.evaluation.checkpoints import plateau_step
 from common.metrics.noise import (
     LARGE,
+    PEAK,
     SEED_SD,
     SEED_SHARE,
     problem_variance,
@@ -17,6 +22,7 @@ from common.metrics.noise import (
     seed_sd,
 )
 
+RUNS = 12  # of one curve: 66 pairs
 PAPERS = ("f_grpo", "two_stage", "over_sharpening", "fade", "cov_grpo")
 
 
@@ -92,6 +98,32 @@ def test_a_metric_has_the_spread_of_its_k():
     assert seed_sd("pass@256", 70.0, 256) == seed_sd("pass@256", 70.0) == SEED_SD["large k"]
     assert seed_sd("PASS@8", 70.0, LARGE) == SEED_SD["small k"]
     assert seed_sd("token_entropy", -0.5) == pytest.approx(SEED_SHARE * 0.5)
+
+
+def peak_of(rng: np.random.Generator, time_constant: float) -> int:
+    """The step of the peak of one run whose problems' logits rise by 1.5 and saturate."""
+    start, done = np.random.default_rng(1).normal(-1.2, 2, 454), np.arange(1, 41) / 40
+    rates = expit(start + 1.5 * (1 - np.exp(-done / time_constant))[:, None])
+    key = {"step": np.repeat(np.arange(1, 41), 454), "problem_id": np.tile(np.arange(454), 40)}
+    c = rng.binomial(8, rates).ravel()
+    return plateau_step(pd.DataFrame(key | {"benchmark": "b", "n": 8, "c": c}), [1, 8])
+
+
+def test_equal_curves_are_seldom_told_apart_by_the_step_of_their_peak():
+    """The worst time constant that noise.py names, one evaluation."""
+    rng = np.random.default_rng(0)
+    steps = {f"m{i}": peak_of(rng, 1 / 40) for i in range(RUNS)}
+    assert np.std(list(steps.values())) > 0.3 * np.mean(list(steps.values()))
+    known = {"table": "t", "metric": PEAK, "seed": 1, "step": 1, "run_id": "r"}
+    rows = pd.DataFrame([known | {"method": m, "value": step} for m, step in steps.items()])
+    claims = [
+        {"id": f"{a} {b}", "claim": "c", "source": "s", "family": f"{a} {b}",
+         "cluster": {"order": [{"method": a}, {"method": b}], "relation": "<"}}
+        for a, b in combinations(steps, 2)
+    ]  # fmt: skip
+    words = judge(claims, {"cluster": rows})[0]["cluster"]
+    # 5 % of 66 pairs, and one pair for the draws
+    assert words.isin(["holds", "fails"]).mean() <= 0.05 + 1 / len(claims)
 
 
 @pytest.mark.parametrize(("n", "k"), [(8, 1), (8, 4), (12, 3)])

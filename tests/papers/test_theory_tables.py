@@ -11,6 +11,7 @@ from papers.two_stage.theory import tables as two_stage
 TABLES = {
     "f_grpo/theory/tail_miss.csv": f_grpo.tail_miss_table,
     "f_grpo/theory/one_step.csv.gz": lambda: f_grpo.one_step_table(seeds=200),
+    "f_grpo/theory/lemma_b1.csv": lambda: f_grpo.lemma_b1_table(seeds=10),
     "two_stage/theory/theorem1.csv": two_stage.theorem1_table,
     "two_stage/theory/negative.csv": two_stage.negative_table,
     "two_stage/theory/remark2.csv": two_stage.remark2_table,

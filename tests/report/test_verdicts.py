@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 from tiny import ROOT
 
-from common.report import verdicts
+from common.report import page, readme, verdicts
 from common.report.verdicts import EXACT, RL, TOY, counted, effect
 
 HOME, REFERENCE = ROOT / "papers", ROOT / "results" / "reference"
@@ -12,13 +12,26 @@ CLAIMS = """
 - {paper: P, arxiv: "1234.5678", brief: an idea, says: It works.}
 - section: one
 - {id: rl, claim: c, source: s, headline: h, laptop: {range: {of: {table: strong}, low: 0}}}
+- id: reading
+  ours: true
+  claim: c
+  source: s
+  headline: h
+  laptop: {range: {of: {table: strong}, low: 0}}
 - {id: refused, claim: c, source: s, laptop: {range: {of: {table: strong}, low: 0}}}
 - {id: exact, claim: c, source: s, laptop: {range: {of: {table: theory}, low: 0}}}
 - {id: toys, claim: c, source: s, family: toy, laptop: {range: {of: {table: toy}, low: 0}}}
 - {id: silent, claim: c, source: s}
 - {id: written_later, claim: c, source: s}
 """
-WORDS = {"rl": "holds", "refused": "inconclusive", "exact": "holds", "toys": "fails", "silent": ""}
+WORDS = {
+    "rl": "holds",
+    "reading": "fails",
+    "refused": "inconclusive",
+    "exact": "holds",
+    "toys": "fails",
+    "silent": "",
+}
 
 
 def gap(table: str = "strong", **changed) -> dict:
@@ -52,7 +65,14 @@ def test_claims_have_what_they_were_decided_on(tmp_path):
     home = written(tmp_path / "papers")
     paper = verdicts.paper("p", home, stored(tmp_path / "results" / "p"))
     kinds = {claim.id: claim.kind for claim in paper.claims}
-    assert kinds == {"rl": RL, "refused": RL, "exact": EXACT, "toys": TOY, "silent": ""}
+    assert kinds == {
+        "rl": RL,
+        "reading": RL,
+        "refused": RL,
+        "exact": EXACT,
+        "toys": TOY,
+        "silent": "",
+    }
     assert (paper.title, paper.arxiv, paper.brief) == ("P", "1234.5678", "an idea")
     assert [claim.id for claim in paper.headlines] == ["rl"]
     found = {claim.id: claim.findings["laptop"].word for claim in paper.claims}
@@ -85,6 +105,16 @@ def test_only_papers_with_committed_verdicts_are_papers(tmp_path):
 def test_an_effect_has_its_unit_and_its_interval(rows, text):
     gaps = None if rows is None else pd.DataFrame(rows)
     assert effect(gaps, {"laptop_numbers": "first; second"}, "laptop") == text
+
+
+def test_our_readings_are_shown_and_not_counted(tmp_path):
+    home = written(tmp_path / "papers")
+    paper = verdicts.paper("p", home, stored(tmp_path / "results" / "p"))
+    assert "reading" in [claim.id for claim in paper.claims]
+    assert "reading" not in [claim.id for claim in paper.theirs]
+    assert dict(page.counts(paper))[RL] == [("holds", 1), ("inconclusive", 1)]
+    lines = [line for line in readme.verdicts([paper]).splitlines() if RL in line]
+    assert [cell.strip() for cell in lines[0].split("|")][3:7] == ["1", "0", "1", "0"]
 
 
 def test_verdicts_are_counted_in_one_order():

@@ -1,23 +1,19 @@
-"""Figure 4 of F-GRPO (App. J), and its last panel for every reading of the update, drawn from the
-rows of the simulation."""
+"""Figure 4 of F-GRPO (App. J), drawn from the rows of the simulation."""
 
 from pathlib import Path
 
 import pandas as pd
 
-from common.plotting import COLORS, band, legend, panels, plt, save
+from common.plotting import COLORS, band, panels, plt, save
 
 MAIN = "score_adam"
 SHOWN = (2, 16, 128, 1024, 8192, 32768, 131072)  # N of the curves against the step
-OBJECTIVES = ("score", "printed", "eq7")
-OPTIMIZERS = {"sgd": (":", "o"), "adam": ("-", "s"), "adamw": ("--", "^")}  # line, marker
 DASH = {0: "-", 1: "--"}  # gamma -> line
 LABELS = {"Q_pos": "correct mass $Q_{pos}$", "M_ret": "retained mass $M_{ret}$"}
 
 
 def draw(simulation: Path, folder: Path) -> None:
-    """Draw Fig. 4 of the reading MAIN and, if there are several readings, fig4_readings into
-    `folder`, from the tables in the folder `simulation`.
+    """Draw Fig. 4 of the reading MAIN into `folder`, from the tables in the folder `simulation`.
 
     A reading is one choice of objective and optimiser (tables.py). Fig. 4 has the paper's panels:
     (a) Q_pos and (b) M_ret against the step at gamma = 0, (c) both after the last step against N.
@@ -28,8 +24,6 @@ def draw(simulation: Path, folder: Path) -> None:
     paths = paths[paths["reading"] == MAIN]
     if len(paths):
         _figure4(final[final["reading"] == MAIN], paths, folder)
-    if final["reading"].nunique() > 1:
-        _readings(final, folder)
 
 
 def _figure4(last: pd.DataFrame, trajectory: pd.DataFrame, folder: Path) -> None:
@@ -58,31 +52,6 @@ def _figure4(last: pd.DataFrame, trajectory: pd.DataFrame, folder: Path) -> None
     axis.legend(fontsize=7, handlelength=3.2)
     columns = ["panel", "metric", "gamma", "N", "step", "mean", "low", "high"]
     save(fig, folder / "fig4", pd.concat(drawn, ignore_index=True)[columns])
-
-
-def _readings(final: pd.DataFrame, folder: Path) -> None:
-    gamma = min(final["gamma"])
-    fig, axes = panels(3)
-    drawn = []
-    labels = LABELS | {"entropy": "entropy (nats)"}
-    names = sorted(final["reading"].unique())
-    for axis, (metric, label) in zip(axes[0], labels.items(), strict=True):
-        table = _spread(final[final["gamma"] == gamma], metric, ["reading", "N"])
-        for name in names:
-            objective, optimizer = name.split("_")
-            # hollow marks in three sizes, so that coinciding lines show
-            place = OBJECTIVES.index(objective)
-            style = {"color": COLORS[place], "ms": 4 + 2.5 * place, "mfc": "none"}
-            style |= dict(zip(("ls", "marker"), OPTIMIZERS[optimizer], strict=True))
-            shown = table[table["reading"] == name]
-            band(axis, shown["N"], shown, label=name, **style)
-        drawn.append(table.assign(metric=metric, gamma=gamma))
-        _group_size_axis(axis)
-        axis.set(ylabel=label)
-    legend(fig, axes[0, 0], 5)
-    fig.suptitle(f"After the last step, $\\gamma$ = {gamma:g}", fontsize=9)
-    columns = ["metric", "reading", "gamma", "N", "mean", "low", "high"]
-    save(fig, folder / "fig4_readings", pd.concat(drawn, ignore_index=True)[columns])
 
 
 def _spread(rows: pd.DataFrame, metric: str, by: list[str]) -> pd.DataFrame:

@@ -1,5 +1,4 @@
-"""Figures 1a, 2, 3 and 5 of F-GRPO, checks of Eqs. 8 and 13 on random policies, and
-Lemma B.1.
+"""Figures 1a, 2, 3 and 5 of F-GRPO.
 
 The paper does not print mu_pos and tau of Fig. 1a, rho of Fig. 2 or gamma of Fig. 3. The values
 used here are our choice.
@@ -12,7 +11,7 @@ import pandas as pd
 
 from common.plotting import COLORS, panels, save
 from papers.f_grpo.theory import formulas
-from papers.f_grpo.theory.tables import REWARDS, group_sizes
+from papers.f_grpo.theory.tables import group_sizes
 
 
 def fig1a(path: Path) -> None:
@@ -97,78 +96,6 @@ def fig5(path: Path) -> None:
     figure.suptitle(rf"$\mu_{{pos}}$ = {mu}, $\tau$ = {tau:g}", fontsize=9)
     drawn = pd.DataFrame({"mu": mu, "tau": tau, "N": N, "pr_tail_miss": curve})
     save(figure, path, drawn[N > 1])
-
-
-def one_step(path: Path, steps: pd.DataFrame) -> None:
-    """Draw two kinds of panels: on the left the error of Eqs. 8 and 13 against eta, then for each N
-    the exact changes of Q_pos and of Q_u,pos at the smallest eta, one against the other."""
-    figure, axes = panels(4, width=3.0, height=3.2)
-    drawn = [draw_errors(axes[0, 0], steps)]
-    smallest = steps[steps.eta == steps.eta.min()]
-    for axis, (N, chosen) in zip(axes[0, 1:], smallest.groupby("N"), strict=True):
-        drawn.append(draw_quadrants(axis, chosen, N))
-    axes[0, 1].set_ylabel(r"$\Delta Q_{u,pos}\;/\;(\eta/N)$")
-    handles, labels = axes[0, 1].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower right", ncols=2)
-    save(figure, path, pd.concat(drawn, ignore_index=True))
-
-
-def draw_errors(axis, steps: pd.DataFrame) -> pd.DataFrame:
-    """Draw the median over instances of |closed form - exact| / |exact|, one line for each equation
-    and N. Return what was drawn."""
-    rows = []
-    for name, line in (("q_pos_eq8", "-"), ("q_u_pos_eq13", "--")):
-        mass, _, equation = name.rpartition("_")
-        exact = steps[f"delta_{mass}_exact"]
-        # no relative error where the exact change is 0: every correct action was drawn or, with
-        # rewards {0, 1}, none was
-        error = ((steps[f"delta_{name}"] - exact) / exact).abs().where(exact != 0)
-        medians = error.groupby([steps.N, steps.eta]).median().rename("error").reset_index()
-        for (N, curve), color in zip(medians.groupby("N"), COLORS, strict=False):
-            label = f"N = {N}" if line == "-" else None
-            axis.loglog(curve.eta, curve.error, f"o{line}", color=color, markersize=3, label=label)
-        axis.plot([], [], line, color="black", label=f"Eq. {equation[2:]}")
-        rows.append(medians.assign(panel=equation))
-    axis.set(xlabel=r"step size $\eta$", ylabel="median relative error")
-    axis.set_ylim(bottom=medians.error.min() / 100)  # room for the legend
-    axis.legend(loc="lower right", ncols=2, fontsize=7)
-    return pd.concat(rows)
-
-
-def draw_quadrants(axis, steps: pd.DataFrame, N: int) -> pd.DataFrame:
-    """Draw dQ_u,pos against dQ_pos in units of eta/N. Return what was drawn.
-
-    The title gives, for each pair of rewards, the share of points with dQ_pos > 0 > dQ_u,pos (the
-    grey quadrant).
-    """
-    rows, shares = [], []
-    for (name, (_, R_w)), color in zip(REWARDS.items(), COLORS, strict=False):
-        chosen = steps[steps.R_w == R_w]
-        x = chosen.delta_q_pos_exact * N / chosen.eta
-        y = chosen.delta_q_u_pos_exact * N / chosen.eta
-        shares.append(f"{((x > 0) & (y < 0)).mean():.0%}")
-        axis.scatter(x, y, s=6, color=color, label=f"rewards {name}", linewidths=0)
-        rows.append(pd.DataFrame({"panel": "quadrants", "N": N, "R_w": R_w, "x": x, "y": y}))
-    axis.axhline(0, color="black", linewidth=0.6)
-    axis.axvline(0, color="black", linewidth=0.6)
-    axis.autoscale(False)
-    axis.fill_between([0, 1], -1, 0, color=COLORS[7], alpha=0.15, linewidth=0, zorder=0)
-    axis.set(xlabel=r"$\Delta Q_{pos}\;/\;(\eta/N)$")
-    axis.set_title(f"N = {N}; in grey: {' and '.join(shares)}", fontsize=9)
-    return pd.concat(rows)
-
-
-def lemma_b1(path: Path, table: pd.DataFrame) -> None:
-    """Draw Lemma B.1 and Corollary B.2."""
-    figure, axes = panels(3)
-    place = {name: i for i, name in enumerate(table.quantity.unique())}
-    curves = table.groupby(["quantity", "rewards"], sort=False)
-    for ((name, rewards), curve), color in zip(curves, COLORS, strict=False):
-        axis = axes[0, place[name]]
-        axis.plot(curve.k, curve.exact, color=color, marker="o", markersize=3, label=rewards)
-        axis.set(xlabel="correct answers k of N = 16", ylabel=f"$E[{name}\\,|\\,X=k]$")
-    axes[0, -1].legend()
-    save(figure, path, table)
 
 
 def group_axis(axis, largest: int, step: int = 2) -> None:

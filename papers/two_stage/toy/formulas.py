@@ -27,3 +27,12 @@ def draw_below(p, uniforms):
     for uniform in uniforms[1:]:
         below += uniform < cdf
     return below
+
+
+def negatives(below, rewards, *, G: int):
+    """Return how many of a group's samples of each action have a negative advantage, (V, C, S):
+    their reward is below the group's mean. Arguments as in `gradient`."""
+    import numpy as np
+
+    counts = np.diff(below, axis=0, prepend=0, append=G)
+    return np.where(rewards < (counts * rewards).sum(0) / G, counts, 0)

@@ -14,6 +14,8 @@ COLUMNS = [
     "peak_step",
     "crossing",
     "two_stages",
+    "negative_1",
+    "negative_2",
 ]
 
 
@@ -30,6 +32,8 @@ class Stages:
         self.low = self.start_best.copy()
         self.peak_step = np.zeros(self.peak.shape)
         self.crossing = np.full(self.peak.shape, np.nan)
+        self.negatives = np.zeros((2, *self.peak.shape))  # of the leader, of all actions
+        self.by_peak = self.negatives.copy()
 
     def see(self, step: int, p: np.ndarray) -> None:
         """Record the policies p after `step`. Once the best action has crossed the leader, nothing
@@ -40,14 +44,22 @@ class Stages:
         higher = before & (leader > self.peak)
         self.peak[higher], self.at_peak[higher] = leader[higher], best[higher]
         self.peak_step[higher] = step
+        self.by_peak[:, higher] = self.negatives[:, higher]
         lower = before & (best < self.low)
         self.low[lower] = best[lower]
+
+    def drew(self, negatives: np.ndarray) -> None:
+        """Record the samples of a step with a negative advantage, (V, C, S), until the crossing."""
+        seen = np.stack([negatives[self.leader, self.cells], negatives.sum(0)])
+        self.negatives += np.where(np.isnan(self.crossing), seen, 0)
 
     def ends(self, p: np.ndarray, rise: float) -> dict[str, np.ndarray]:
         """Return COLUMNS after the last policies p, with one entry for each cell and seed.
 
         two_stages is 1 if the best action crosses the leader, and before that the leader has risen
         by `rise` or more while the best action had, at the leader's peak, risen by `rise` at most.
+        negative_1, negative_2: the leader's share of the samples with a negative advantage, up to
+        its peak and from there to the crossing; NaN without such samples, or without a crossing.
         """
         exploited = self.peak - self.start_leader >= rise
         flat = self.at_peak - self.start_best <= rise
@@ -62,5 +74,7 @@ class Stages:
             self.peak_step,
             self.crossing,
             (exploited & flat & ~np.isnan(self.crossing)).astype(int),
-        ]
+            *(np.divide(*part, out=np.full(part[0].shape, np.nan), where=part[1] > 0) for part in
+              (self.by_peak, np.where(np.isnan(self.crossing), 0, self.negatives - self.by_peak))),
+        ]  # fmt: skip
         return {name: x.ravel() for name, x in zip(COLUMNS, columns, strict=True)}

@@ -20,7 +20,7 @@ import pandas as pd
 from common.results.files import config_hash, write_csv, write_json
 from common.results.run import Run
 from papers.two_stage.toy.config import Cell, Toy
-from papers.two_stage.toy.formulas import draw_below, gradient
+from papers.two_stage.toy.formulas import draw_below, gradient, negatives
 from papers.two_stage.toy.stages import COLUMNS, Stages
 
 KEYS = ["figure", "optimizer", "method", "cell"]
@@ -62,6 +62,7 @@ def simulate(
         if step % CHUNK == 0:
             uniforms = np.stack([g.random((CHUNK, G)) for g in generators], axis=-1)
         below = draw_below(p, uniforms[step % CHUNK])
+        stages.drew(negatives(below, rewards, G=G))
         g = gradient(p, below, rewards, G=G, negative_only=negative_only)
         if config.temperature_gradient:
             g /= tau

@@ -98,10 +98,10 @@ def test_toy_rows_by_hand(tmp_path):
         "raw + IAC + DLC, adamw, lr=0.3",
     }
     one, two = rows["raw, sgd, lr=1", 0], rows["raw, sgd, lr=1", 1]
-    names = ["collapsed", "collapsed_by_20", "frozen", "over_sharpened", "cat_wins"]
-    assert one[names].tolist() == [100, 100, 0, 100, 100]
-    assert two[names].tolist() == [0, 0, 100, 0, 100]
-    assert rows["raw + IAC + DLC, adamw, lr=0.3", 0]["over_sharpened"] == 100
+    names = ["collapsed", "collapsed_by_20", "cat_wins"]
+    assert one[names].tolist() == [100, 100, 100]
+    assert two[names].tolist() == [0, 0, 100]
+    assert rows["raw + IAC + DLC, adamw, lr=0.3", 0]["p_winner"] == 0.3
     assert toy_rows(tmp_path / "nothing").empty
 
 
@@ -130,7 +130,7 @@ def test_published_claims_are_decided_on_the_printed_numbers(tmp_path):
 def test_claims_name_settings_that_the_toy_and_the_theory_have(tmp_path):
     from papers.over_sharpening.theory import tables
 
-    config = strict(Toy, compose("over_sharpening", ["lr=[1.0,3.0]"], "toy"))
+    config = strict(Toy, compose("over_sharpening", ["lr=[1.0,3.0,10.0,30.0,100.0]"], "toy"))
     rows = [
         final_row(optimizer=o, G=G, estimator=c.estimator, alpha=c.alpha, mu=c.mu, lr=c.lr, seed=s)
         for o, G, c, s in product(config.optimizers, config.G, config.cells, range(3))

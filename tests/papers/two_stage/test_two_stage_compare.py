@@ -42,6 +42,7 @@ def test_toy_rows_by_hand(tmp_path):
     end = dict(figure="fig1", optimizer="adam", method="negative", cell="p2=0.1", seed=7)
     numbers = dict(leader_start=0.5, leader_peak=0.9, leader_end=0.1, best_start=0.1, best_low=0.05)
     numbers |= dict(best_at_peak=0.08, best_end=0.88, peak_step=4, crossing=9, two_stages=1)
+    numbers |= dict(negative_1=0.25, negative_2=0.75)
     write_csv(folder / "ends.csv.gz", pd.DataFrame([end | numbers])[ENDS])
     key = {name: end[name] for name in ("figure", "optimizer", "method", "cell")}
     lines = [
@@ -56,7 +57,8 @@ def test_toy_rows_by_hand(tmp_path):
     values = rows.set_index("metric")["value"].to_dict()
     assert values == pytest.approx(
         dict(two_stages=100, crossed=100, leader_rise=40, leader_peak=90, leader_fall=80,
-             best_low=5, best_rise_at_peak=-2, best_rise=80, spread=20)
+             best_low=5, best_rise_at_peak=-2, best_rise=80, negative_1=25, negative_2=75,
+             spread=20)
     )  # fmt: skip
     assert rows.set_index("metric")["seed"].isna().to_dict()["spread"]
     assert toy_rows(tmp_path / "nowhere").empty

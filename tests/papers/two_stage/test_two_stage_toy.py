@@ -10,7 +10,7 @@ from common.config.compose import compose
 from common.config.strict import strict
 from papers.two_stage.toy import tables
 from papers.two_stage.toy.config import Cell, Toy
-from papers.two_stage.toy.formulas import gradient
+from papers.two_stage.toy.formulas import gradient, negatives
 from papers.two_stage.toy.stages import Stages
 from papers.two_stage.toy.tables import ENDS, PATHS, simulate
 
@@ -107,6 +107,7 @@ def test_gradient_by_hand():
     np.testing.assert_allclose(full, [-0.125, 0.125, 0], atol=1e-15)
     negative = gradient(p, below, r, G=2, negative_only=True).ravel()
     np.testing.assert_allclose(negative, 0.125 * (p.ravel() - [1, 0, 0]), atol=1e-15)
+    assert negatives(below, r, G=2).ravel().tolist() == [1, 0, 0]
     alike = gradient(p, np.array([0.0, 2.0]).reshape(2, 1, 1), r, G=2, negative_only=False)
     assert not alike.any()  # a group of one reward changes nothing
 
@@ -122,13 +123,19 @@ def test_stages_by_hand():
     p = np.array([[(a, b, 1 - a - b) for a, b in path] for path in paths.values()])  # (S, T, V)
     policies = [p[:, step].T[:, None, :] for step in range(5)]
     stages = Stages([x.best], [x.leader], policies[0])
-    for step, policy in enumerate(policies):
+    # by step: how many negatives are the leader, the best and the third action, in all four paths
+    drawn = [(0, 0, 2), (3, 0, 1), (1, 0, 0), (5, 0, 0), (7, 0, 0)]
+    for step, (policy, counts) in enumerate(zip(policies, drawn, strict=True)):
         stages.see(step, policy)
+        stages.drew(np.repeat(np.array(counts, float), 4).reshape(3, 1, 4))
     rows = pd.DataFrame(stages.ends(policies[-1], rise=0.05))
     assert rows["two_stages"].tolist() == [1, 0, 0, 0]
     assert rows["crossing"].fillna(-1).tolist() == [3, 2, 2, -1]
     assert rows["peak_step"].tolist() == [1, 1, 1, 1]
     assert rows["best_low"].tolist() == [0.08, 0.1, 0.1, 0.05]
+    # the first path: peak at step 1, crossing at 3; the last: never
+    assert rows["negative_1"].tolist() == [0, 0, 0, 0]
+    assert rows["negative_2"].fillna(-1).tolist() == [0.8, 0.75, 0.75, -1]
     assert rows["leader_peak"].tolist() == [0.7, 0.52, 0.6, 0.9]  # not the 0.9 after the crossing
 
 
