@@ -48,6 +48,15 @@ class Interval:
         low, high = (expit(logit(share) + side) for side in (-half, half))
         return 100 * float(low), 100 * float(high)
 
+    def of_difference(self, start: float) -> tuple[float, float]:
+        """Return `bounds` of a percentage minus another one, whose value is `start`: no end stands
+        for a percentage below 0 or above 100. NaN where all differences are alike: they have no
+        spread to judge by."""
+        if self.stderr == 0:
+            return np.nan, np.nan
+        low, high = self.bounds()
+        return max(low, min(self.value, -start)), min(high, max(self.value, 100 - start))
+
     def p(self, null: float = 0.0) -> float:
         """Return the two-sided p-value of value = null; without spread 1 if equal, else 0."""
         if self.stderr == 0:

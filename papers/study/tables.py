@@ -149,5 +149,6 @@ def _numbers(x: np.ndarray, gap: np.ndarray) -> dict[str, float]:
         return numbers
     low, high = two_way_interval(x).of_share(x.shape[1])
     interval = two_way_interval(gap)
-    ends = dict(zip(("difference_low", "difference_high"), interval.bounds(), strict=True))
-    return numbers | {"low": low, "high": high, "p": interval.p()} | ends
+    ends = interval.of_difference(x.mean() - gap.mean())
+    numbers |= dict(zip(("difference_low", "difference_high"), ends, strict=True))
+    return numbers | {"low": low, "high": high, "p": interval.p()}

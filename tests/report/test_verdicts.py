@@ -79,9 +79,9 @@ def test_only_papers_with_committed_verdicts_are_papers(tmp_path):
             "7.1 [3.4, 10.8] points of rare pass@64; p = 0.12 after Holm's correction",
         ),
         (
-            [gap(family="rest")],
+            [gap(family="rest", metric="c")],
             "inconclusive",
-            "7.1 [3.4, 10.8] points of rare pass@64; p = 0.06 after Benjamini-Hochberg's correction",
+            "7.1 [3.4, 10.8] (rare c); p = 0.06 after Benjamini-Hochberg's correction",
         ),
         ([gap(p_holm=None)], "inconclusive", "7.1 [3.4, 10.8] points of rare pass@64"),
         (
