@@ -1,6 +1,7 @@
 """The predicted cost of a plan's jobs, by common/sweeps/cost.py, the jobs that cannot run on a
 profile, and what share of a paper's claims the plan's seeds decide."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,8 @@ from common.sweeps.assumptions import assumptions
 from common.sweeps.cost import Estimate, estimate, estimate_evaluation, estimate_scoring, total
 from common.sweeps.profiles import Profile
 from slurm.plan import SAMPLED, Job
+
+REFERENCE = ROOT / "results" / "reference"
 
 
 class Outlook(NamedTuple):
@@ -80,23 +83,19 @@ def gpu_hours(estimates: Iterable[Estimate]) -> str:
     return f"{total(e.gpu_hours for e in estimates)} GPU-hours"
 
 
-def power(
-    paper: str, jobs: list[Job], reference: Path = ROOT / "results" / "reference"
-) -> list[str]:
+def power(paper: str, jobs: list[Job], reference: Path = REFERENCE) -> list[str]:
     """Return one line: what share of the claims that hold in print is decided by simulated reruns
     of the paper's cluster rows, with as many seeds as each row has in `jobs` (else the next fewer
     that were simulated). Return no line where `jobs` train no such row or nothing was simulated."""
-    seeds: dict[str, set[int]] = {}
-    for job in jobs:
-        if job.kind == "train" and job.config.scope == CLUSTER:
-            seeds.setdefault(job.config.name, set()).add(job.config.seed)
+    configs = [job.config for job in jobs if job.kind == "train"]
+    seeds = Counter(x.name for x in configs if x.scope == CLUSTER)
     file = reference / paper / "power.csv"
     if not seeds or not file.exists():
         return []
     claims, found = read_csv(reference / paper / "claims.csv", []), read_csv(file, [])
     hold = claims.loc[claims["published"] == "holds", "id"]
     found = found[(found["world"] == "as_printed") & found["claim"].isin(hold)]
-    found = found[found["seeds"] <= min(map(len, seeds.values()))]
+    found = found[found["seeds"] <= min(seeds.values())]
     at = found["seeds"].max()
     shares = 100 * found.loc[found["seeds"] == at, "decided"]
     if shares.empty:
