@@ -1,15 +1,23 @@
-"""The predicted cost of a plan's jobs, by common/sweeps/cost.py, and the jobs that cannot run on a
-profile."""
+"""The predicted cost of a plan's jobs, by common/sweeps/cost.py, the jobs that cannot run on a
+profile, and what share of a paper's claims the plan's seeds decide."""
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from common.claims.file import CLUSTER
+from common.config.files import ROOT
 from common.config.resolve import named
 from common.errors import UserError
+from common.results.files import read_csv
 from common.sweeps.assumptions import assumptions
-from common.sweeps.cost import Estimate, estimate, estimate_evaluation, estimate_scoring
+from common.sweeps.cost import Estimate, estimate, estimate_evaluation, estimate_scoring, total
 from common.sweeps.profiles import Profile
 from slurm.plan import SAMPLED, Job
+
+REFERENCE = ROOT / "results" / "reference"
 
 
 class Outlook(NamedTuple):
@@ -69,6 +77,32 @@ def leaves_out(jobs: list[Job], seen: Outlook) -> str:
         job.config if job.kind == "train" else job.of for job in jobs if job.key in seen.refused
     ]
     return f"without={','.join(dict.fromkeys(x.name for x in lost if x is not None))}"
+
+
+def gpu_hours(estimates: Iterable[Estimate]) -> str:
+    return f"{total(e.gpu_hours for e in estimates)} GPU-hours"
+
+
+def power(paper: str, jobs: list[Job], reference: Path = REFERENCE) -> list[str]:
+    """Return one line: what share of the claims that hold in print is decided by simulated reruns
+    of the paper's cluster rows, with as many seeds as each row has in `jobs` (else the next fewer
+    that were simulated). Return no line where `jobs` train no such row or nothing was simulated."""
+    configs = [job.config for job in jobs if job.kind == "train"]
+    seeds = Counter(x.name for x in configs if x.scope == CLUSTER)
+    file = reference / paper / "power.csv"
+    if not seeds or not file.exists():
+        return []
+    claims, found = read_csv(reference / paper / "claims.csv", []), read_csv(file, [])
+    hold = claims.loc[claims["published"] == "holds", "id"]
+    found = found[(found["world"] == "as_printed") & found["claim"].isin(hold)]
+    found = found[found["seeds"] <= min(seeds.values())]
+    at = found["seeds"].max()
+    shares = 100 * found.loc[found["seeds"] == at, "decided"]
+    if shares.empty:
+        return []
+    said = f"{at} seed(s) a row decides {shares.mean():.0f} % of the {len(shares)} claims that hold"
+    said += f" in print ({shares.min():.0f} to {shares.max():.0f} % each, {sum(shares == 0)} never)"
+    return [f"power: a faithful rerun of all cluster rows with {said}"]
 
 
 def gpus(jobs: list[Job], estimates: dict[str, Estimate]) -> dict[str, int]:

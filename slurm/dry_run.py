@@ -37,6 +37,8 @@ def show(
     estimates, refused = outlook.estimates, outlook.refused
     path = records.folder(root, paper) / "SUBMISSION"
     gpus = cost.gpus(jobs, estimates)
+    every = list(estimates.values())
+    say("\n".join([f"{len(jobs)} jobs{_sums(every)}", *cost.power(paper, jobs)]))
     arrays = plan.arrays(jobs, gpus)
     for kind, title in TITLES.items():
         own = [job for job in jobs if job.kind == kind]
@@ -58,10 +60,8 @@ def show(
             say(sbatch_text(executor, len(group)).rstrip())
         if len(groups) > 1:
             say(f"# ... and {len(groups) - 1} more array(s) like it")
-    every = list(estimates.values())
-    say(f"\n{len(jobs)} jobs{_sums(every)}")
     needed = sum(e.disk_gb for e in every)
-    say(f"disk: {_gb(needed)} at most; {preflight.free_gb(root):,.0f} GB are free here, at {root}")
+    say(f"\ndisk: {_gb(needed)} at most; {preflight.free_gb(root):,.0f} GB free here, at {root}")
     say(queue_shape(jobs, estimates, profile))
     commands = [job.config for job in jobs if job.kind == "command"]
     for check in (partial(preflight.inputs, commands), partial(preflight.room, needed, root)):
@@ -79,7 +79,7 @@ def _sums(estimates: list[Estimate]) -> str:
     if not estimates:
         return ""
     disk = _gb(sum(e.disk_gb for e in estimates))
-    return f", {total(e.gpu_hours for e in estimates)} GPU-hours, {disk} disk"
+    return f", {cost.gpu_hours(estimates)}, {disk} disk"
 
 
 def _gb(size: float) -> str:

@@ -60,6 +60,8 @@ def submit(
     say(f"{len(done)} of {len(jobs)} jobs done, {len(queued)} queued, {len(todo)} to submit")
     if not todo:
         return None
+    costs = cost.gpu_hours(estimates[job.key] for job in todo if job.key in estimates)
+    say("\n".join([f"they take {costs}", *cost.power(paper, jobs)]))
     preflight(todo, estimates, profile, root)
     path = records.create(root, paper)
     configs = {job.key: cost.fitted(job, estimates) for job in todo if job.config}

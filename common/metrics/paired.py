@@ -27,26 +27,35 @@ class Interval:
     stderr: float
     df: float
 
-    def bounds(self, level: float = 0.95) -> tuple[float, float]:
-        half = self.half(level)
-        return self.value - half, self.value + half
+    def bounds(self) -> tuple[float, float]:
+        """Return the ends of the 95 % interval."""
+        return self.value - self.half(), self.value + self.half()
 
-    def half(self, level: float = 0.95) -> float:
+    def half(self) -> float:
         """Return half of the interval's length."""
-        return stdtrit(self.df, (1 + level) / 2) * self.stderr
+        return stdtrit(self.df, 0.975) * self.stderr
 
-    def of_share(self, problems: int, level: float = 0.95) -> tuple[float, float]:
+    def of_share(self, problems: int) -> tuple[float, float]:
         """Return `bounds` of a percentage, inside 0..100: the t interval of its logit, with the
         standard error that the delta method gives. At 0 and 100 itself it is Wilson's interval for
         this number of problems."""
-        t, share = float(stdtrit(self.df, (1 + level) / 2)), self.value / 100
+        share = self.value / 100
         if not 0 < share < 1:
-            z = float(ndtri((1 + level) / 2)) ** 2
+            z = float(ndtri(0.975)) ** 2
             far = 100 * z / (problems + z)
             return (0.0, far) if share <= 0 else (100 - far, 100.0)
-        half = t * self.stderr / 100 / (share * (1 - share))
+        half = self.half() / 100 / (share * (1 - share))
         low, high = (expit(logit(share) + side) for side in (-half, half))
         return 100 * float(low), 100 * float(high)
+
+    def of_difference(self, start: float) -> tuple[float, float]:
+        """Return `bounds` of a percentage minus another one, whose value is `start`: no end stands
+        for a percentage below 0 or above 100. NaN where all differences are alike: they have no
+        spread to judge by."""
+        if self.stderr == 0:
+            return np.nan, np.nan
+        low, high = self.bounds()
+        return max(low, min(self.value, -start)), min(high, max(self.value, 100 - start))
 
     def p(self, null: float = 0.0) -> float:
         """Return the two-sided p-value of value = null; without spread 1 if equal, else 0."""

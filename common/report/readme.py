@@ -74,9 +74,7 @@ def _effect(row: pd.Series, word: str = "") -> str:
     digits = 1 if str(row["metric"]).startswith("pass@") else 3
     low, high = row["low"], row["high"]
     if pd.isna(low):
-        return "too few seeds"
-    if low == high:
-        return "identical"
+        return "identical" if row["difference"] == 0 else "too few seeds"
     text = f"{row['difference']:+.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
     p = row["p_holm"]
     open_ = word == "inconclusive" and low * high > 0 and not pd.isna(p)

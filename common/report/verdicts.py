@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.claims.file import LAPTOP, OURS, SCOPES, read
+from common.claims.file import LAPTOP, OURS, PRIMARY, SCOPES, read
 from common.claims.single import ONE_RUN
 
 RL, EXACT, TOY = KINDS = (
@@ -19,6 +19,7 @@ RL, EXACT, TOY = KINDS = (
 TOYS = ("toy", "simulation")  # families of claims.yaml; their tables begin with these words
 WORDS = ("holds", "fails", "inconclusive", ONE_RUN, "mechanism not engaged", "not run")
 UNCLAIMED = "not claimed here"
+BH = "Benjamini-Hochberg"
 POINTS = ("pass@", "avg@", "accuracy", "solve_rate", "active_groups")  # metrics in percent
 
 
@@ -118,26 +119,26 @@ def _kind(family: str, gaps: pd.DataFrame | None, trained: set[str]) -> str:
 
 
 def effect(gaps: pd.DataFrame | None, row: dict, scope: str) -> str:
-    """Describe one comparison by its difference and interval, several by how many hold and fail."""
+    """Describe one comparison by its difference and interval, several by how many hold and fail.
+    None of these is corrected, so an inconclusive claim has its corrected p beside them."""
     if gaps is None:
         return row[f"{scope}_numbers"].split("; ")[0]
     rows = gaps.to_dict("records")
+    key, name = ("p_holm", "Holm") if rows[0]["family"] == PRIMARY else ("p_bh", BH)
+    p, more = rows[0][key], ""  # of the claim: all its comparisons have the same
+    if row[scope] in ("inconclusive", ONE_RUN) and not pd.isna(p):
+        more = f"; p = {p:.2g} after {name}'s correction"
     if len(rows) > 1:
         sides = Counter(row["verdict"] for row in rows)
         known = [row["difference"] for row in rows if not pd.isna(row["difference"])]
         spread = f"{_rounded(min(known))} to {_rounded(max(known))}" if known else "not known"
         counts = f"{sides['holds']} of {len(rows)} comparisons as claimed, {sides['fails']} against"
-        return f"{counts}, differences {spread}"
+        return f"{counts}, differences {spread}{more}"
     one = rows[0]
     text = _rounded(one["difference"])
     if not pd.isna(one["low"]):
         text += f" [{_rounded(one['low'])}, {_rounded(one['high'])}]"
-    text += _unit(str(one["benchmark"]), str(one["metric"]))
-    if one["verdict"] == "inconclusive":  # which the interval, not being corrected, may not show
-        by = {"p_holm": "Holm", "p_bh": "Benjamini-Hochberg"}
-        known = [(one[key], name) for key, name in by.items() if not pd.isna(one[key])]
-        text += "".join(f"; p = {p:.2g} after {name}'s correction" for p, name in known[:1])
-    return text
+    return text + _unit(str(one["benchmark"]), str(one["metric"])) + more
 
 
 def counted(verdicts: list[str]) -> str:

@@ -28,7 +28,8 @@ from common.sweeps.plan import BASE
 GRPO = "GRPO"
 OF_BASE = ["table", "model", "method", "benchmark", "k", "value", "base", "difference"]
 OF_BASE += ["low", "high", "n_seeds", "n_problems"]
-OF_GRPO = ["method", "benchmark", "k", "difference", "low", "high", "p", "detectable", "n_seeds"]
+OF_GRPO = ["method", "benchmark", "k", "difference", "low", "high", "p_holm"]
+OF_GRPO += ["detectable", "n_seeds"]
 PARTS = ("form", "right answers", "right without form")
 SHARES = ["table", "method", "seed", "run_id", "benchmark"]
 SHARES += ["form", "right_of_form", "right_without_form"]
@@ -62,18 +63,19 @@ def crossing(counts: pd.DataFrame, ks: list[int]) -> pd.DataFrame:
                 difference = trained[:, :, at] - base[:, at]
                 interval = (two_way_interval if len(seeds) > 1 else over_problems)(difference)
                 row = [first["table"], first["model"], method, benchmark, k]
-                row += [trained[:, :, at].mean(), base[:, at].mean(), interval.value]
-                rows.append([*row, *interval.bounds(), len(seeds), len(base)])
+                start_at = base[:, at].mean()
+                row += [trained[:, :, at].mean(), start_at, interval.value]
+                rows.append([*row, *interval.of_difference(start_at), len(seeds), len(base)])
     return pd.DataFrame(rows, columns=OF_BASE)
 
 
 def against_grpo(counts: pd.DataFrame, ks: list[int]) -> pd.DataFrame:
     """Return OF_GRPO, in points: the difference over the seeds that both methods have on the same
-    problems, with a 95 % interval over seeds and problems that is not corrected. p is, over the
-    methods of a k (Holm). detectable: the smallest difference that such runs show four times in
-    five, without the correction. It is missing where all differences are alike, such as those of
-    methods that both solve everything: they have no spread to judge by. A method with fewer than
-    two such seeds has no row.
+    problems, with a 95 % interval over seeds and problems that is not corrected. p_holm is, over
+    the methods of a k. detectable: the smallest difference that such runs show four times in five,
+    without the correction. It and the interval are missing where all differences are alike, such as
+    those of methods that both solve everything: they have no spread to judge by. A method with
+    fewer than two such seeds has no row.
 
     counts: as in `crossing`.
     """
@@ -83,17 +85,18 @@ def against_grpo(counts: pd.DataFrame, ks: list[int]) -> pd.DataFrame:
         grpo = {seed: x for (method, seed), x in values.items() if method == GRPO}
         for method in [name for name in here["method"].unique() if name not in (BASE, GRPO)]:
             pairs = [(x, grpo.get(seed)) for (m, seed), x in values.items() if m == method]
-            same = [x - y for x, y in pairs if y is not None and x.index.equals(y.index)]
+            same = [(x - y, y) for x, y in pairs if y is not None and x.index.equals(y.index)]
             if len(same) < 2:
                 continue
-            difference = np.stack(same)  # (S, P, K)
+            difference, start = (np.stack(one) for one in zip(*same, strict=True))  # (S, P, K)
             for at, k in enumerate(ks):
                 interval = two_way_interval(difference[:, :, at])
                 needed = interval.detectable() if interval.stderr > 0 else np.nan
-                numbers = [interval.value, *interval.bounds(), interval.p(), needed]
+                ends = interval.of_difference(start[:, :, at].mean())
+                numbers = [interval.value, *ends, interval.p(), needed]
                 rows.append([method, benchmark, k, *numbers, len(same)])
     table = pd.DataFrame(rows, columns=OF_GRPO)
-    return table.assign(p=table.groupby(["benchmark", "k"])["p"].transform(holm))
+    return table.assign(p_holm=table.groupby(["benchmark", "k"])["p_holm"].transform(holm))
 
 
 def _values(counts: pd.DataFrame, ks: list[int]) -> dict[tuple[str, int], pd.DataFrame]:

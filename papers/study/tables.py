@@ -95,7 +95,8 @@ def _judged(a: Runs, b: Runs, control: Control, measure: tuple[str, str]) -> dic
     if step == 0:  # both have the base model alone in common
         return {"n_seeds": len(seeds), "verdict": "not run"}
     base = 0 if control.b == BASE else step
-    gap = [_at(a[s], step, measure) - _at(b[s], base, measure) for s in seeds]
+    at = {s: (_place(a[s], step), _place(b[s], base)) for s in seeds}
+    gap = [_at(a[s], at[s][0], measure) - _at(b[s], at[s][1], measure) for s in seeds]
     interval = two_way_interval(np.stack(gap))
     low, high = interval.bounds()
     found = "passes" if low > -control.margin else "fails" if high < -control.margin else "open"
@@ -137,27 +138,22 @@ def _beyond(a: Runs, b: Runs | None, reading: str, measure: tuple[str, str]) -> 
     """Return NUMBERS of a - b, or of a minus its base models where `b` is None, with the seeds."""
     if reading == EQUAL:
         (first, second), able = areas((a, b or {}), measure)
-        gaps = [first[s] - second[s] for s in first] if able else []
+        pairs = [(first[s], second[s]) for s in first] if able else []
+    elif b is None:
+        pairs = [(_at(one, -1, measure), _at(one, 0, measure)) for one in a.values()]
     else:
-        seeds = sorted(set(a) if b is None else set(a) & set(b))
-        gaps = [
-            _end(a[s], measure) - (_start(a[s], measure) if b is None else _end(b[s], measure))
-            for s in seeds
-        ]
-    if len(gaps) < MIN_SEEDS:
-        return {"n_seeds": len(gaps)}
-    interval = two_way_interval(np.stack(gaps))
-    shown = [interval.value, *interval.bounds(), interval.p()]
-    return {"n_seeds": len(gaps)} | dict(zip(NUMBERS, shown, strict=True))
+        pairs = [(_at(a[s], -1, measure), _at(b[s], -1, measure)) for s in sorted({*a} & {*b})]
+    if len(pairs) < MIN_SEEDS:
+        return {"n_seeds": len(pairs)}
+    first, second = (np.stack(side) for side in zip(*pairs, strict=True))
+    interval = two_way_interval(first - second)
+    shown = [interval.value, *interval.of_difference(second.mean()), interval.p()]
+    return {"n_seeds": len(pairs)} | dict(zip(NUMBERS, shown, strict=True))
 
 
-def _at(curve: Curve, step: int, measure: tuple[str, str]) -> np.ndarray:
-    return curve.values[measure][int(np.flatnonzero(curve.steps == step)[0])]
+def _at(curve: Curve, place: int, measure: tuple[str, str]) -> np.ndarray:
+    return curve.values[measure][place]
 
 
-def _end(curve: Curve, measure: tuple[str, str]) -> np.ndarray:
-    return curve.values[measure][-1]
-
-
-def _start(curve: Curve, measure: tuple[str, str]) -> np.ndarray:
-    return curve.values[measure][0]
+def _place(curve: Curve, step: int) -> int:
+    return int(np.flatnonzero(curve.steps == step)[0])

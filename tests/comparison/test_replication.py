@@ -9,7 +9,7 @@ from common.comparison.spec import MEASURES
 from common.results.columns import COLUMNS
 
 
-@pytest.mark.parametrize("seeds", [3, 9])
+@pytest.mark.parametrize("seeds", [5, 9])
 def test_two_draws_of_one_thing_replicate_and_a_shift_of_four_errors_differs(seeds):
     """Base models have effects that are larger than a run's, and both draws share them."""
     random, draws = np.random.default_rng(0), 1500
@@ -23,7 +23,7 @@ def test_two_draws_of_one_thing_replicate_and_a_shift_of_four_errors_differs(see
             found.append(replication.verdict(gap))
     same, moved = (pd.Series(found).value_counts(normalize=True) for found in words.values())
     assert 0.935 < same["replicates"] < 0.965
-    assert moved["differs"] > (0.5 if seeds == 3 else 0.9)
+    assert moved["differs"] > 0.8
 
 
 def test_too_few_seeds_have_no_interval():
@@ -41,7 +41,9 @@ def rows(values, method="GRPO", step=1200, name="r", **more):
 
 
 def compared(own: list[dict], stored: list[dict]) -> pd.DataFrame:
-    return replication.replication(*(pd.DataFrame(x).reindex(columns=COLUMNS) for x in (own, stored)))
+    return replication.replication(
+        *(pd.DataFrame(x).reindex(columns=COLUMNS) for x in (own, stored))
+    )
 
 
 def test_rows_are_compared_at_their_last_step_on_the_seeds_that_both_have():

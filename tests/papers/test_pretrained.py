@@ -6,11 +6,12 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import stdtrit
 from tiny import ROOT
 
 from common.errors import UserError
 from common.metrics.bootstrap import holm
-from common.metrics.paired import two_way_interval
+from common.metrics.paired import Interval, two_way_interval
 from common.metrics.passk import pass_at_k
 from common.results.files import read_csv
 from common.sweeps.plan import experiments, scales_of
@@ -62,19 +63,36 @@ def test_against_grpo_takes_the_same_seeds_and_problems():
     assert table["n_seeds"].tolist() == [2, 2]
     x = np.array([[0, 0, 50, 0], [0, 50, 50, 0]])
     interval = two_way_interval(x)
-    assert (table["low"].iloc[0], table["high"].iloc[0]) == pytest.approx(interval.bounds())
+    ends = interval.of_difference(37.5)  # GRPO's, as three of its eight problems are solved
+    assert (table["low"].iloc[0], table["high"].iloc[0]) == pytest.approx(ends)
     assert table["detectable"].iloc[0] == pytest.approx(interval.detectable())
-    assert table["p"].iloc[0] == pytest.approx(interval.p())  # of one method
+    assert table["p_holm"].iloc[0] == pytest.approx(interval.p())  # of one method
     both = against_grpo(pd.concat([made, other.assign(seed=1)]), [1, 8])
     once = [two_way_interval(x), two_way_interval(np.array([[0, 0, 100, 100], [0, 100, 100, 100]]))]
-    assert both[both["k"] == 1]["p"].tolist() == pytest.approx(holm([x.p() for x in once]))
+    assert both[both["k"] == 1]["p_holm"].tolist() == pytest.approx(holm([x.p() for x in once]))
 
 
 def test_methods_that_do_the_same_have_no_spread_to_judge_by():
     both = [counts(m, [8, 8, 0, 0], seed=s) for m in ("GRPO", "IAC") for s in (1, 2)]
     (row,) = against_grpo(pd.concat(both), [1]).itertuples()
-    assert (row.difference, row.low, row.high, row.p) == (0, 0, 0, 1)
-    assert np.isnan(row.detectable)
+    assert (row.difference, row.p_holm) == (0, 1)
+    assert np.isnan([row.low, row.high, row.detectable]).all()
+
+
+def test_no_end_of_a_difference_is_impossible():
+    """SmolLM2: 84.4 % of the base model and a difference of 12.5 [-2.4, 27.4] were 111.8 %."""
+    stderr = 14.88 / stdtrit(2, 0.975)
+    above, below = (Interval(sign * 12.5, stderr, 2) for sign in (1, -1))
+    assert above.of_difference(84.375) == pytest.approx((-2.38, 15.625))
+    assert below.of_difference(15.625) == pytest.approx((-15.625, 2.38))
+    assert above.of_difference(40) == pytest.approx(above.bounds())
+    assert Interval(50, 1, 9).of_difference(50)[1] == 50  # everything is solved
+    assert np.isnan(Interval(0.0, 0.0, 1.0).of_difference(40)).all()
+    table = read_csv(
+        ROOT / "results" / "reference" / "pretrained" / "overnight" / "crossing.csv", []
+    )
+    assert (table["base"] + table["high"]).max() <= 100
+    assert (table["base"] + table["low"]).min() >= 0
 
 
 def responses(form: int, right: int, without: int, *, of: int = 20) -> pd.DataFrame:

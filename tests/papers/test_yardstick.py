@@ -216,10 +216,10 @@ def test_after_the_last_step_methods_are_compared_with_their_own_base():
     one = found.loc[("natural", "pass@1")]
     expected = [100 * 132 / 512, 100 * 68 / 512, 3]
     assert one[["value", "difference", "n_seeds"]].tolist() == pytest.approx(expected)
-    spread = one["difference_high"] - one["difference_low"]
     assert 0 < one["low"] < one["value"] < one["high"] < 100
     x, gap = np.array([[x, 0] for x in (130, 132, 134)]), np.array([[68, 0]] * 3)
-    assert spread == pytest.approx(2 * two_way_interval(100 * gap / 256).half())
+    ends = two_way_interval(100 * gap / 256).of_difference(100 * 64 / 512)
+    assert one[["difference_low", "difference_high"]].tolist() == pytest.approx(ends)
     assert one["high"] == pytest.approx(two_way_interval(100 * x / 256).of_share(2)[1])
     assert found.loc[("rare", "pass@256"), "difference"] == 0
 

@@ -1,5 +1,7 @@
 """A paper's claims and verdicts, as the page and the README read them."""
 
+import re
+
 import pandas as pd
 import pytest
 from tiny import ROOT
@@ -36,8 +38,8 @@ WORDS = {
 
 def gap(table: str = "strong", **changed) -> dict:
     row = {"claim": "rl", "scope": "laptop", "table": table, "benchmark": "rare"}
-    row |= {"metric": "pass@64", "difference": 7.09, "low": 3.39, "high": 10.8, "p_holm": 0.012}
-    return row | {"p_bh": None, "verdict": "holds"} | changed
+    row |= {"metric": "pass@64", "difference": 7.09, "low": 3.39, "high": 10.8, "p_holm": 0.12}
+    return row | {"p_bh": 0.06, "verdict": "holds", "family": "primary"} | changed
 
 
 def stored(folder, **words):
@@ -87,24 +89,42 @@ def test_only_papers_with_committed_verdicts_are_papers(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("rows", "text"),
+    ("rows", "verdict", "text"),
     [
-        ([gap()], "7.1 [3.4, 10.8] points of rare pass@64"),
-        ([gap(low=None, metric="entropy", difference=0.0432)], "0.043 (rare entropy)"),
+        ([gap()], "holds", "7.1 [3.4, 10.8] points of rare pass@64"),
+        ([gap(low=None, metric="entropy", difference=0.0432)], "holds", "0.043 (rare entropy)"),
         (
-            [gap(verdict="inconclusive")],
-            "7.1 [3.4, 10.8] points of rare pass@64; p = 0.012 after Holm's correction",
+            [gap()],  # before the correction it holds
+            "inconclusive",
+            "7.1 [3.4, 10.8] points of rare pass@64; p = 0.12 after Holm's correction",
         ),
+        (
+            [gap(family="rest", metric="c")],
+            "inconclusive",
+            "7.1 [3.4, 10.8] (rare c); p = 0.06 after Benjamini-Hochberg's correction",
+        ),
+        ([gap(p_holm=None)], "inconclusive", "7.1 [3.4, 10.8] points of rare pass@64"),
         (
             [gap(), gap(difference=-2.0, verdict="fails")],
+            "holds",
             "1 of 2 comparisons as claimed, 1 against, differences -2.0 to 7.1",
         ),
-        (None, "first"),
+        (None, "not run", "first"),
     ],
 )
-def test_an_effect_has_its_unit_and_its_interval(rows, text):
+def test_an_effect_has_its_unit_and_its_interval(rows, verdict, text):
     gaps = None if rows is None else pd.DataFrame(rows)
-    assert effect(gaps, {"laptop_numbers": "first; second"}, "laptop") == text
+    assert effect(gaps, {"laptop": verdict, "laptop_numbers": "first; second"}, "laptop") == text
+
+
+def test_every_inconclusive_claim_shows_the_corrected_p_that_made_it_so():
+    for name in verdicts.papers(HOME, REFERENCE):
+        for claim in verdicts.paper(name, HOME, REFERENCE / name).claims:
+            found = claim.findings["laptop"]
+            used = re.search(r"(Holm|BH) p ([^,]+)", found.numbers)
+            if found.word == "inconclusive" and used:
+                by = verdicts.BH if used[1] == "BH" else used[1]
+                assert found.effect.endswith(f"; p = {used[2]} after {by}'s correction"), claim.id
 
 
 def test_our_readings_are_shown_and_not_counted(tmp_path):

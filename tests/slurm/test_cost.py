@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 from lab import MATH, SWEEP
 from refuses import refuses
@@ -188,6 +189,8 @@ def test_dry_run_prints_jobs_scripts_and_costs_and_writes_nothing(big, tmp_path,
     where = {"paper": "f_grpo", "profile": profile, "root": tmp_path / "new"}
     dry_run.show(jobs, **where, say=lines.append)
     text = "\n".join(lines)
+    every = slurm_cost.outlook(jobs, profile).estimates.values()
+    assert lines[0].startswith(f"5 jobs, {slurm_cost.gpu_hours(every)}, ")
     for run in runs:
         assert f"  {run.run_id}  " in text
         assert f"  {run.run_id}: last checkpoint, n=1024, " in text
@@ -197,8 +200,31 @@ def test_dry_run_prints_jobs_scripts_and_costs_and_writes_nothing(big, tmp_path,
     assert "#SBATCH --dependency=afterany:EVERY-JOB-ABOVE" in text
     assert text.count("#!/bin/bash") == 3
     assert "# ... and 1 more array(s) like it" in text
-    assert "5 jobs, " in text
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("seeds", "says"),
+    [(1, "1 seed(s) a row decides 30 % "), (4, "1 seed(s) a row decides 30 % "), (5, "5 seed(s) ")],
+)
+def test_power_is_read_for_the_fewest_seeds_of_a_row(big, tmp_path, seeds, says):
+    rows = [["a", 1, 0.0], ["b", 1, 0.6], ["fails", 1, 1.0], ["a", 5, 0.5], ["b", 5, 1.0]]
+    rows = [[claim, "as_printed", n, share] for claim, n, share in rows]
+    rows += [["a", "half_effect", 1, 1.0]]
+    columns = ["claim", "world", "seeds", "decided"]
+    (tmp_path / "f_grpo").mkdir()
+    pd.DataFrame(rows, columns=columns).to_csv(tmp_path / "f_grpo" / "power.csv", index=False)
+    claims = pd.DataFrame({"id": ["a", "b", "fails"], "published": ["holds", "holds", "fails"]})
+    claims.to_csv(tmp_path / "f_grpo" / "claims.csv", index=False)
+    runs = [replace(big, scope="cluster", seed=seed + 1) for seed in range(seeds)]
+    more = [replace(run, name="other") for run in [*runs, replace(runs[0], seed=9)]]
+    (line,) = slurm_cost.power("f_grpo", plan.plan([*runs, *more], []), tmp_path)
+    assert says in line
+    each = "0 to 60 % each, 1 never" if seeds < 5 else "50 to 100 % each, 0 never"
+    assert line.endswith(f"of the 2 claims that hold in print ({each})")
+    assert slurm_cost.power("fade", plan.plan(runs, []), tmp_path) == []  # nothing was simulated
+    laptop = [replace(run, scope="laptop") for run in runs]
+    assert slurm_cost.power("f_grpo", plan.plan(laptop, []), tmp_path) == []
 
 
 # ---- preflight
