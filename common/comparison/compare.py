@@ -27,6 +27,7 @@ from common.comparison.gains import COLUMNS, against_base, gains
 from common.comparison.gather import (
     CLUSTER,
     LAPTOP,
+    REFERENCE,
     RERUNS,
     Gathered,
     Gathering,
@@ -43,7 +44,6 @@ from common.results import provenance
 from common.results.checks import check_names
 from common.results.files import write, write_csv
 
-REFERENCE = ROOT / "results" / "reference"
 KEY = ["table", "model", "method", "benchmark", "metric", "k", "unit"]
 
 

@@ -200,20 +200,36 @@ def base_of(x: Experiment) -> Experiment:
     return x if x.seed <= FIRST else from_base(x, base_seed(x.seed))
 
 
+@cache
+def _sweeps(paper: str, smoke: bool = False) -> list[tuple[Reproduce, Sweep]]:
+    """Return the sweeps of all scales of a paper, or of its smoke scales, each with its scale."""
+    if not (ROOT / "papers" / paper / "configs" / "reproduce.yaml").exists():
+        return []
+    config = scales_of(paper)
+    names = [name for name in config.scales if name.endswith("smoke") == smoke]
+    return [(one, s) for one in (replace(config, scale=name) for name in names) for s in one.sweeps]
+
+
+def in_table(paper: str, table: str, label: str, seeds: list[int], smoke: bool) -> list[Experiment]:
+    """Return the runs that the sweeps (of the smoke scales, or of the others) train in this table
+    under this label, with these seeds whatever seeds they state."""
+    found = []
+    for one, sweep in _sweeps(paper, smoke):
+        named = [row for row in sweep.rows if rows(paper)[row].get("label") == label]
+        wanted = named if sweep.table == table else []
+        found += runs_of(one, replace(sweep, rows=wanted, seeds=[sweep.seeds[0], *seeds]))
+    return [x for x in found if x.paper == paper]
+
+
 def placed(x: Experiment) -> Experiment:
     """Return `x` with the table, label and scope of the sweep that trains the same run, whatever
     the seed, so that a run that is started by its name is shown where the sweep's runs are. Return
     `x` itself where no sweep trains it."""
-    if not (ROOT / "papers" / x.paper / "configs" / "reproduce.yaml").exists():
-        return x
-    config = scales_of(x.paper)
-    for scale in (name for name in config.scales if not name.endswith("smoke")):
-        one = replace(config, scale=scale)
-        for sweep in one.sweeps:
-            wanted = [row for row in sweep.rows if run_name(sweep, row) == x.name]
-            for run in runs_of(one, replace(sweep, rows=wanted, seeds=[x.seed])):
-                if run.run_id == x.run_id:
-                    return replace(x, scope=run.scope, table=run.table, label=run.label)
+    for one, sweep in _sweeps(x.paper):
+        wanted = [row for row in sweep.rows if run_name(sweep, row) == x.name]
+        for run in runs_of(one, replace(sweep, rows=wanted, seeds=[x.seed])):
+            if run.run_id == x.run_id:
+                return replace(x, scope=run.scope, table=run.table, label=run.label)
     return x
 
 
