@@ -10,7 +10,8 @@ of the paper's results, named as in `rlvr compare`:
     rlvr diff 'F-GRPO (N=8, gamma=1)' 'GRPO (N=8)' paper=f_grpo table=laptop_standard \\
               results_dir=results/reference
 
-Each line is a benchmark and a metric that both have: by default pass@k for the smallest k (pass@1)
+Above the table stands what else differs between A and B than the method and the seed. Each line is
+a benchmark and a metric that both have: by default pass@k for the smallest k (pass@1)
 and for the largest k. Runs are read at their last step, but a paper's laptop rows as the mean of
 the last three checkpoints, as in its claims. The interval is over seeds and problems, both taken as
 random; runs with equal seeds are paired. A paper's laptop seeds that share a base model are not
@@ -31,6 +32,7 @@ from common.claims.gaps import GAPS, MIN_SEEDS, combine, row
 from common.claims.judge import LAST
 from common.claims.select import PER_PROBLEM, indexed, on_shared_seeds, select, tidy
 from common.comparison.gather import LAPTOP, RERUNS, gather, gathered
+from common.comparison.lines import BASE_SEED, differing, settings
 from common.config.files import known_paper
 from common.config.words import options
 from common.errors import UserError, one_of, require
@@ -50,17 +52,38 @@ def main(words: list[str]) -> None:
     given = options(rest, WORDS)
     runs = () if given["paper"] else (_runs(a), _runs(b))
     one, other = (_of_runs(side) for side in runs) if runs else _of_paper(a, b, given)
+    home = Path(given["results_dir"]) / given["paper"]
+    folders = runs or [[home / x for x in side[0]["run_id"].unique()] for side in (one, other)]
     metrics = [name for name in given["metrics"].split(",") if name]
     last = LAST if given["paper"] and given["scope"] == LAPTOP else 1
     found = differences(one, other, metrics, last)
     lines = [_line(one) for one in found.to_dict("records")]
-    print(f"A: {a}\nB: {b}\nvalues in percent, differences in points\n")
+    print(f"A: {a}\nB: {b}\nvalues in percent, differences in points")
+    others = [f"{key} ({', '.join(both)})" for key, both in apart(*folders).items()]
+    print(f"A and B differ also in {', '.join(others)}\n" if others else "")
     print(markdown(HEAD, lines, "llrrrrrr"), end="")
     scored = [len(x) == 1 and "verifier" in config_of(x[0]).get("eval", {}) for x in runs]
     if runs and all(scored):  # two evaluations
         print()
         for part, said in reasons(runs[0][0], runs[1][0]).items():
             print(f"{part:11} {said}")
+
+
+def apart(a: list[Path], b: list[Path]) -> dict[str, tuple[str, str]]:
+    """Return the settings beside the method in which two sets of training runs differ, each with
+    the values of A and of B. Runs with equal seeds must share their base model."""
+    runs = ([run for run in side if "optim" in config_of(run)] for side in (a, b))
+    sides = [{config_of(run).get("seed"): settings(run) for run in side} for side in runs]
+    shared, found = [seed for seed in sides[0] if seed in sides[1]], {}
+    for key in differing([*sides[0].values(), *sides[1].values()]) if all(sides) else ():
+        seeds = [shared if key == BASE_SEED else one for one in sides]
+        values = [
+            sorted({str(one[seed].get(key)) for seed in of})
+            for one, of in zip(sides, seeds, strict=True)
+        ]
+        if values[0] != values[1] and not key.startswith("method."):
+            found[key] = (" and ".join(values[0]), " and ".join(values[1]))
+    return found
 
 
 Side = tuple[pd.DataFrame, pd.DataFrame]  # rows of one method, one run per seed; their counts
@@ -80,8 +103,10 @@ def differences(a: Side, b: Side, metrics: list[str], last: int = 1) -> pd.DataF
         both = on_shared_seeds(both, MIN_SEEDS)
         gap = combine(list(zip((1.0, -1.0), both, strict=True)))
         values = {f"value_{x}": side.values.mean() for x, side in zip("ab", both, strict=True)}
-        lines.append(row(gap, 0.0, brief=True) | values)
-    found = pd.DataFrame(lines, columns=[*GAPS, "value_a", "value_b"])
+        sizes = [str(len(side.seeds or ())) for side in both]
+        seeds = sizes[0] if both[0].seeds == both[1].seeds else ", ".join(sizes)
+        lines.append(row(gap, 0.0, brief=True) | values | {"seeds": seeds})
+    found = pd.DataFrame(lines, columns=[*GAPS, "value_a", "value_b", "seeds"])
     return found.assign(p_holm=holm(found["p"].astype(float).to_list()))
 
 
@@ -209,5 +234,4 @@ def _line(one: dict) -> list[str]:
     problems = "" if one["n_problems"] != one["n_problems"] else f"{one['n_problems']:.0f}"
     values = [f"{one[name]:.1f}" for name in ("value_a", "value_b")]
     difference = f"{one['difference']:+.2f}{interval}"
-    seeds = f"{one['n_seeds']:.0f}" if one["n_seeds"] == one["n_seeds"] else ""
-    return [one["benchmark"], one["metric"], *values, difference, p, seeds, problems]
+    return [one["benchmark"], one["metric"], *values, difference, p, one["seeds"], problems]

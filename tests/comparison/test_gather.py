@@ -71,7 +71,9 @@ def test_claims_read_planned_runs_alone(tmp_path):
     shutil.rmtree(tmp_path / "study")
     for row in ("grpo", "fade"):
         for seed in (1, 2, 12):  # any seed is planned, from the base model of its own
-            finished(tmp_path, from_base(load([f"experiment={row}", f"seed={seed}"], "study"), seed))
+            finished(
+                tmp_path, from_base(load([f"experiment={row}", f"seed={seed}"], "study"), seed)
+            )
     assert decided() != "not run"
     finished(tmp_path, load(["experiment=grpo", "seed=3", "model.pretrain.seed=9"], "study"))
     assert lines(tmp_path, "study") == {"GRPO": 3, "FADE": 3, "GRPO, not planned": 1}
@@ -103,7 +105,9 @@ def finished(root, x, *, step: int = 200, **meta):
     """A finished run of an experiment, with made-up counts, as its training would leave it."""
     counts = made_up_counts({"natural": 3, "rare": 1}, lambda c: c, problems=4, n=8)
     about = {"table": x.table, "model": x.model.name, "method": x.label, "seed": x.seed}
-    return made_up_run(root, x.paper, x.run_id, about, {step: counts}, [1, 8], config=asdict(x), meta=meta)
+    return made_up_run(
+        root, x.paper, x.run_id, about, {step: counts}, [1, 8], config=asdict(x), meta=meta
+    )
 
 
 @pytest.mark.parametrize(
