@@ -58,11 +58,9 @@ def replication(spec: Spec, root: Path, own: pd.DataFrame, reference: Path) -> p
         sides = [side.loc[shared] if len(shared) else side for side in sides]
         gap = difference(*sides)
         shown = [np.nan] * 3 if gap is None else [*gap.bounds(), gap.p()]
-        means = [side.mean() for side in sides]
+        means = [sides[0].mean(), sides[1].mean(), sides[1].mean() - sides[0].mean()]
         unit = part["unit"].iloc[0]
-        rows.append(
-            [*key, unit, *map(len, sides), *means, means[1] - means[0], *shown, verdict(gap)]
-        )
+        rows.append([*key, unit, *map(len, sides), *means, *shown, verdict(gap)])
     return pd.DataFrame(rows, columns=COLUMNS)
 
 

@@ -75,14 +75,14 @@ def test_the_table_is_headed_by_what_else_differs(tmp_path, capsys):
     runs = [("A", 1, 60, 1, 0), ("B", 1, 20, 2, 0), ("B", 2, 20, 2, 5), ("C", 1, 60, 3, 7)]
     for name, seed, steps, gamma, base in runs:
         a_run(tmp_path, name, seed, 0.5, settings(seed, steps, base, gamma=gamma))
-    a, b, c = ([f"{tmp_path}/own/{name}-*"] for name in "ABC")
-    assert shown(capsys, *a, *b)[0][6] == "1, 2"  # seeds: A's mean is over one, B's over two
+    a, b = (f"{tmp_path}/own/{name}-*" for name in "AB")
+    assert shown(capsys, a, b)[0][6] == "1, 2"  # seeds: A's mean is over one, B's over two
     sides = {name: sorted((tmp_path / "own").glob(f"{name}-*")) for name in "ABC"}
     assert difference.apart(sides["A"], sides["B"]) == {"optim.steps": ("60", "20")}
     assert difference.apart(sides["A"], sides["C"]) == {"model.pretrain.seed": ("0", "7")}
-    difference.main([*a, *b])
+    difference.main([a, b])
     assert "optim.steps (60, 20)" in capsys.readouterr().out
-    difference.main([*a, *a])
+    difference.main([a, a])
     assert "optim.steps" not in capsys.readouterr().out
 
 

@@ -48,10 +48,9 @@ def test_a_mean_over_seeds_is_over_runs_that_differ_in_the_seed_alone(tmp_path):
 
 
 def test_runs_of_another_code_are_a_line_of_their_own(tmp_path):
-    shown = []
     for seed, code in ((1, "a"), (2, "a"), (3, "b")):
         x = load(["method=rloo", "label=own", "table=mine", f"seed={seed}"], "f_grpo")
-        shown.append(finished(tmp_path, x, contents={"method.advantage._target_": code * 64}))
+        finished(tmp_path, x, contents={"method.advantage._target_": code * 64})
     assert sorted(lines(tmp_path).values()) == [1, 2]
 
 

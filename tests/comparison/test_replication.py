@@ -21,8 +21,9 @@ def test_two_draws_of_one_thing_replicate_and_a_shift_of_four_errors_differs(fir
     random, words = np.random.default_rng(0), {0.0: [], 4.0: []}
     for _ in range(1500):
         base = random.normal(scale=2.0, size=9)  # larger than a seed's
-        starts = (base, base if first == 1 else random.normal(scale=2.0, size=9))
-        sides = [by_seed(50 + x + random.normal(size=9), f) for x, f in zip(starts, (1, first))]
+        other = base if first == 1 else random.normal(scale=2.0, size=9)
+        starts = ((base, 1), (other, first))
+        sides = [by_seed(50 + start + random.normal(size=9), f) for start, f in starts]
         for shift, found in words.items():
             error = replication.difference(*sides).stderr
             gap = replication.difference(sides[0], sides[1] + shift * error)

@@ -9,7 +9,7 @@ from compositions import PAPERS, asked
 from tiny import ROOT
 
 from common.experiment import load
-from common.sweeps.plan import Reproduce, Sweep, base_of, placed, runs_of
+from common.sweeps.plan import Reproduce, Sweep, base_of, in_table, placed, runs_of
 
 REFERENCE = ROOT / "results" / "reference"
 LAPTOP = ("laptop", "full", "long", "code")  # scales at the laptop's own size
@@ -46,6 +46,9 @@ def test_a_row_started_by_its_name_is_the_run_that_its_sweep_plans(paper):
     for config, sweep in sweeps(paper):
         for x, row in zip(runs_of(config, sweep), sweep.rows, strict=True):
             assert by_name(x, sweep, row).run_id == x.run_id
+            if x.scope == "laptop":  # claims read it
+                there = in_table(x.paper, x.table, x.label, [x.seed], smoke=False)
+                assert x.run_id in {one.run_id for one in there}
             shown = (x.scope, x.table, x.label)
             assert found.setdefault(x.run_id, shown) == shown  # a run stands in one table
     assert len(found) >= 9
