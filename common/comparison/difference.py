@@ -10,14 +10,14 @@ of the paper's results, named as in `rlvr compare`:
     rlvr diff 'F-GRPO (N=8, gamma=1)' 'GRPO (N=8)' paper=f_grpo table=laptop_standard \\
               results_dir=results/reference
 
-Above the table stands what else differs between A and B than the method and the seed. Each line is
-a benchmark and a metric that both have: by default pass@k for the smallest k (pass@1)
-and for the largest k. Runs are read at their last step, but a paper's laptop rows as the mean of
-the last three checkpoints, as in its claims. The interval is over seeds and problems, both taken as
-random; runs with equal seeds are paired. A paper's laptop seeds that share a base model are not
-taken as independent (common/metrics/bases.py); seeds of run folders are, whatever model they start
-from. p is corrected for the number of lines in the table (Holm). With fewer than three seeds there
-is a difference but no interval.
+Above the table stands in what else A and B differ. Each line is a benchmark and a metric that both
+have: by default pass@k for the smallest k (pass@1) and for the largest k. Runs are read at their
+last step, but a paper's laptop rows as the mean of the last three checkpoints, as in its claims.
+The interval is over seeds and problems, both taken as random; runs with equal seeds are paired, and
+"1, 2" seeds are one of A and two of B. A paper's laptop seeds that share a base model are not taken
+as independent (common/metrics/bases.py); seeds of run folders are, whatever model they start from.
+p is corrected for the number of lines in the table (Holm). With fewer than three seeds there is a
+difference but no interval.
 
 For two evaluations (`rlvr evaluate`, `rlvr rescore`) it also says what lies behind a difference:
 the problems, the samples and their settings, the extraction of answers, truncation, the verifier.
@@ -59,7 +59,7 @@ def main(words: list[str]) -> None:
     found = differences(one, other, metrics, last)
     lines = [_line(one) for one in found.to_dict("records")]
     print(f"A: {a}\nB: {b}\nvalues in percent, differences in points")
-    others = [f"{key} ({', '.join(both)})" for key, both in apart(*folders).items()]
+    others = [f"{key} ({values})" for key, values in apart(*folders).items()]
     print(f"A and B differ also in {', '.join(others)}\n" if others else "")
     print(markdown(HEAD, lines, "llrrrrrr"), end="")
     scored = [len(x) == 1 and "verifier" in config_of(x[0]).get("eval", {}) for x in runs]
@@ -69,20 +69,17 @@ def main(words: list[str]) -> None:
             print(f"{part:11} {said}")
 
 
-def apart(a: list[Path], b: list[Path]) -> dict[str, tuple[str, str]]:
-    """Return the settings beside the method in which two sets of training runs differ, each with
-    the values of A and of B. Runs with equal seeds must share their base model."""
+def apart(a: list[Path], b: list[Path]) -> dict[str, str]:
+    """Return the settings beside the method in which two sets of training runs differ, with the
+    values of A and of B. Of base models those of equal seeds are compared."""
     runs = ([run for run in side if "optim" in config_of(run)] for side in (a, b))
     sides = [{config_of(run).get("seed"): settings(run) for run in side} for side in runs]
     shared, found = [seed for seed in sides[0] if seed in sides[1]], {}
     for key in differing([*sides[0].values(), *sides[1].values()]) if all(sides) else ():
-        seeds = [shared if key == BASE_SEED else one for one in sides]
-        values = [
-            sorted({str(one[seed].get(key)) for seed in of})
-            for one, of in zip(sides, seeds, strict=True)
-        ]
-        if values[0] != values[1] and not key.startswith("method."):
-            found[key] = (" and ".join(values[0]), " and ".join(values[1]))
+        both = [shared if key == BASE_SEED else one for one in sides]
+        said = [{str(sides[i][seed].get(key)): None for seed in both[i]} for i in (0, 1)]
+        if said[0] != said[1] and not key.startswith("method."):
+            found[key] = ", ".join(" and ".join(values) for values in said)
     return found
 
 

@@ -140,15 +140,15 @@ def gathered(
     root: Path, paper: str, scope: str, found: Gathering | None = None
 ) -> tuple[Gathered, list[str]]:
     """Return (the results of a scope, what was left out of its stored tables). The results are
-    those in `found`, or else the stored tables, empty where there are none or where all run folders
-    that they were gathered from are gone."""
+    those in `found`, or else the stored tables, empty where there are none or where no run folder
+    that they were gathered from counts any more."""
     if found is not None and scope in found.scopes:
         return found.scopes[scope], []
     folder = root / paper / scope
     rows, counts = pd.DataFrame(columns=COLUMNS), pd.DataFrame(columns=PER_PROBLEM)
     problems: list[str] = []
     had = _had(folder)
-    gone = bool(had) and not any((root / paper / run).exists() for run in had)
+    gone = had and (found is not None or not any((root / paper / run).exists() for run in had))
     if (folder / "metrics.csv.gz").exists() and not gone:
         try:
             place = folder / "metrics.csv.gz"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -210,26 +210,25 @@ def _sweeps(paper: str, smoke: bool = False) -> list[tuple[Reproduce, Sweep]]:
     return [(one, s) for one in (replace(config, scale=name) for name in names) for s in one.sweeps]
 
 
-def in_table(paper: str, table: str, label: str, seeds: list[int], smoke: bool) -> list[Experiment]:
-    """Return the runs that the sweeps (of the smoke scales, or of the others) train in this table
-    under this label, with these seeds whatever seeds they state."""
+def planned(
+    paper: str, seeds: list[int], wanted: Callable[[Sweep, str], bool], smoke: bool = False
+) -> list[Experiment]:
+    """Return the runs of the rows that are `wanted` of a sweep, of any scale that trains in earnest
+    or, with `smoke`, of any other. They have these seeds, whatever seeds their sweeps state."""
     found = []
     for one, sweep in _sweeps(paper, smoke):
-        named = [row for row in sweep.rows if rows(paper)[row].get("label") == label]
-        wanted = named if sweep.table == table else []
-        found += runs_of(one, replace(sweep, rows=wanted, seeds=[sweep.seeds[0], *seeds]))
-    return [x for x in found if x.paper == paper]
+        named = [row for row in sweep.rows if wanted(sweep, row)]
+        found += runs_of(one, replace(sweep, rows=named, seeds=[sweep.seeds[0], *seeds]))
+    return found
 
 
 def placed(x: Experiment) -> Experiment:
     """Return `x` with the table, label and scope of the sweep that trains the same run, whatever
     the seed, so that a run that is started by its name is shown where the sweep's runs are. Return
     `x` itself where no sweep trains it."""
-    for one, sweep in _sweeps(x.paper):
-        wanted = [row for row in sweep.rows if run_name(sweep, row) == x.name]
-        for run in runs_of(one, replace(sweep, rows=wanted, seeds=[x.seed])):
-            if run.run_id == x.run_id:
-                return replace(x, scope=run.scope, table=run.table, label=run.label)
+    for run in planned(x.paper, [x.seed], lambda sweep, row: run_name(sweep, row) == x.name):
+        if run.run_id == x.run_id:
+            return replace(x, scope=run.scope, table=run.table, label=run.label)
     return x
 
 

@@ -78,8 +78,8 @@ def test_the_table_is_headed_by_what_else_differs(tmp_path, capsys):
     a, b = (f"{tmp_path}/own/{name}-*" for name in "AB")
     assert shown(capsys, a, b)[0][6] == "1, 2"  # seeds: A's mean is over one, B's over two
     sides = {name: sorted((tmp_path / "own").glob(f"{name}-*")) for name in "ABC"}
-    assert difference.apart(sides["A"], sides["B"]) == {"optim.steps": ("60", "20")}
-    assert difference.apart(sides["A"], sides["C"]) == {"model.pretrain.seed": ("0", "7")}
+    assert difference.apart(sides["A"], sides["B"]) == {"optim.steps": "60, 20"}
+    assert difference.apart(sides["A"], sides["C"]) == {"model.pretrain.seed": "0, 7"}
     difference.main([a, b])
     assert "optim.steps (60, 20)" in capsys.readouterr().out
     difference.main([a, a])
