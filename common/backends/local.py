@@ -67,6 +67,7 @@ def train(
         if progress:
             print(f"{run.path}: finished earlier, found", file=sys.stderr)
         return run.path
+    contents = x.identity.get("contents", {})
     torch.set_num_threads(x.threads)
     with judges(x.data.verifier, x.verification) as verify:
         loop = Loop(x, run.path, verify)
@@ -113,7 +114,7 @@ def train(
         send({"step": loop.step} | scores)
         if not x.keep_state:
             (run.path / "checkpoint.pt").unlink(missing_ok=True)
-    run.finish()
+    run.finish(contents=contents)
     return run.path
 
 

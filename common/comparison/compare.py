@@ -28,6 +28,7 @@ from common.comparison.gains import COLUMNS, gains
 from common.comparison.gather import (
     CLUSTER,
     LAPTOP,
+    REFERENCE,
     RERUNS,
     Gathered,
     Gathering,
@@ -45,7 +46,6 @@ from common.results import provenance
 from common.results.checks import check_names
 from common.results.files import write, write_csv
 
-REFERENCE = ROOT / "results" / "reference"
 KEY = ["table", "model", "method", "benchmark", "metric", "k", "unit"]
 
 

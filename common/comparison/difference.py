@@ -7,13 +7,13 @@ A and B are quoted globs of finished run folders, one run per seed, or with pape
 of the paper's results, named as in `rlvr compare`:
 
     rlvr diff 'results/own/grpo-*' 'results/own/mine-*'
-    rlvr diff 'F-GRPO (N=8, gamma=1)' 'GRPO (N=8)' paper=f_grpo table=laptop_standard \\
-              results_dir=results/reference
+    rlvr diff 'F-GRPO (gamma=0.5)' GRPO paper=f_grpo results_dir=results/reference
 
-Each line is a benchmark and a metric that both have: by default pass@k for the smallest k (pass@1)
-and for the largest k. Runs are read at their last step. The interval is over seeds and problems,
-both taken as random; runs with equal seeds are paired. p is corrected for the number of lines in
-the table (Holm). With fewer than three seeds there is a difference but no interval.
+Above the table stands in what else A and B differ. Each line is a benchmark and a metric that both
+have: by default pass@k for the smallest k (pass@1) and for the largest k. Runs are read at their
+last step. The interval is over seeds and problems, both taken as random; runs with equal seeds are
+paired, and "1, 2" seeds are one of A and two of B. p is corrected for the number of lines in the
+table (Holm). With fewer than three seeds there is a difference but no interval.
 
 For two evaluations (`rlvr evaluate`, `rlvr rescore`) it also says what lies behind a difference:
 the problems, the samples and their settings, the extraction of answers, truncation, the verifier.
@@ -26,7 +26,8 @@ import pandas as pd
 
 from common.claims.gaps import GAPS, MIN_SEEDS, combine, row
 from common.claims.select import PER_PROBLEM, indexed, on_shared_seeds, select, tidy
-from common.comparison.gather import RERUNS, gather, gathered
+from common.comparison.gather import LAPTOP, RERUNS, STUDY, gather, gathered, joined, of_study
+from common.comparison.lines import BASE_SEED, differing, settings
 from common.config.files import known_paper
 from common.config.words import options
 from common.errors import UserError, one_of, require
@@ -46,16 +47,37 @@ def main(words: list[str]) -> None:
     given = options(rest, WORDS)
     runs = () if given["paper"] else (_runs(a), _runs(b))
     one, other = (_of_runs(side) for side in runs) if runs else _of_paper(a, b, given)
+    homes = [Path(given["results_dir"]) / name for name in (given["paper"], STUDY)]
+    folders = runs or [
+        [home / run for run in side[0]["run_id"].unique() for home in homes]
+        for side in (one, other)
+    ]
     metrics = [name for name in given["metrics"].split(",") if name]
     found = differences(one, other, metrics)
     lines = [_line(one) for one in found.to_dict("records")]
-    print(f"A: {a}\nB: {b}\nvalues in percent, differences in points\n")
+    print(f"A: {a}\nB: {b}\nvalues in percent, differences in points")
+    others = [f"{key} ({values})" for key, values in apart(*folders).items()]
+    print(f"A and B differ also in {', '.join(others)}\n" if others else "")
     print(markdown(HEAD, lines, "llrrrrrr"), end="")
     scored = [len(x) == 1 and "verifier" in config_of(x[0]).get("eval", {}) for x in runs]
     if runs and all(scored):  # two evaluations
         print()
         for part, said in reasons(runs[0][0], runs[1][0]).items():
             print(f"{part:11} {said}")
+
+
+def apart(a: list[Path], b: list[Path]) -> dict[str, str]:
+    """Return the settings beside the method in which two sets of training runs differ, with the
+    values of A and of B. Of base models those of equal seeds are compared."""
+    runs = ([run for run in side if "optim" in config_of(run)] for side in (a, b))
+    sides = [{config_of(run).get("seed"): settings(run) for run in side} for side in runs]
+    shared, found = [seed for seed in sides[0] if seed in sides[1]], {}
+    for key in differing([*sides[0].values(), *sides[1].values()]) if all(sides) else ():
+        both = [shared if key == BASE_SEED else one for one in sides]
+        said = [{str(sides[i][seed].get(key)): None for seed in both[i]} for i in (0, 1)]
+        if said[0] != said[1] and not key.startswith("method."):
+            found[key] = ", ".join(" and ".join(values) for values in said)
+    return found
 
 
 Side = tuple[pd.DataFrame, pd.DataFrame]  # rows of one method, one run per seed; their counts
@@ -74,8 +96,10 @@ def differences(a: Side, b: Side, metrics: list[str]) -> pd.DataFrame:
         both = on_shared_seeds(both, MIN_SEEDS)
         gap = combine(list(zip((1.0, -1.0), both, strict=True)))
         values = {f"value_{x}": side.values.mean() for x, side in zip("ab", both, strict=True)}
-        lines.append(row(gap, 0.0, brief=True) | values)
-    found = pd.DataFrame(lines, columns=[*GAPS, "value_a", "value_b"])
+        sizes = [str(len(side.seeds or ())) for side in both]
+        seeds = sizes[0] if both[0].seeds == both[1].seeds else ", ".join(sizes)
+        lines.append(row(gap, 0.0, brief=True) | values | {"seeds": seeds})
+    found = pd.DataFrame(lines, columns=[*GAPS, "value_a", "value_b", "seeds"])
     return found.assign(p_holm=holm(found["p"].astype(float).to_list()))
 
 
@@ -173,6 +197,8 @@ def _of_paper(a: str, b: str, given: dict[str, str]) -> tuple[Side, Side]:
     paper, root = known_paper(given["paper"]), Path(given["results_dir"])
     one_of("scope", given["scope"], RERUNS)
     whole, _ = gathered(root, paper, given["scope"], gather(root, paper))
+    if given["scope"] == LAPTOP:
+        whole = joined(whole, of_study(root, {a, b})[0])
     require(
         len(whole.rows) > 0, "results_dir", str(root), f"has no {given['scope']} runs of {paper}"
     )
@@ -203,5 +229,4 @@ def _line(one: dict) -> list[str]:
     problems = "" if one["n_problems"] != one["n_problems"] else f"{one['n_problems']:.0f}"
     values = [f"{one[name]:.1f}" for name in ("value_a", "value_b")]
     difference = f"{one['difference']:+.2f}{interval}"
-    seeds = f"{one['n_seeds']:.0f}" if one["n_seeds"] == one["n_seeds"] else ""
-    return [one["benchmark"], one["metric"], *values, difference, p, seeds, problems]
+    return [one["benchmark"], one["metric"], *values, difference, p, one["seeds"], problems]

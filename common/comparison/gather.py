@@ -1,6 +1,7 @@
 """The rows, counts and provenance of a paper's finished runs. They are gathered once, written as
 tables, and read from these tables where the run folders are not there."""
 
+import filecmp
 import gzip
 import json
 from collections.abc import Collection
@@ -11,6 +12,8 @@ import pandas as pd
 
 from common.claims.select import PER_PROBLEM
 from common.comparison.frontier import DEV, pass_at_k_rows
+from common.comparison.lines import labelled
+from common.config.files import ROOT
 from common.errors import UserError
 from common.evaluation.config import SHOWN_IN
 from common.results import provenance
@@ -19,6 +22,7 @@ from common.results.collect import collect, config_of, counts_of, finished_runs
 from common.results.columns import COLUMNS
 from common.results.files import read_csv, write, write_csv
 
+REFERENCE = ROOT / "results" / "reference"  # the committed tables, without their run folders
 LAPTOP, CLUSTER = "laptop", "cluster"
 STUDY = "study"  # the folder of the study, whose runs are the laptop runs of all papers
 RERUNS = (LAPTOP, CLUSTER)  # scopes whose reruns decide claims
@@ -62,10 +66,16 @@ def gather(root: Path, paper: str) -> Gathering:
     configs = {run: config_of(run) for run in found}
     fewer = _superseded(configs)
     left_out += [*problems, *fewer.values()]
+    found = {run: part for run, part in found.items() if run not in fewer}
+    trained = {
+        run: part.iloc[0][NAMED]
+        for run, part in found.items()
+        if configs[run].get("scope") == LAPTOP and "optim" in configs[run]
+    }
+    for run, method in labelled(trained).items():
+        found[run] = found[run].assign(method=method)
     parts: dict[str, tuple[list, list, list]] = {}
     for run, part in found.items():
-        if run in fewer:
-            continue
         scope, named = configs[run].get("scope"), part.iloc[0][NAMED]
         drawn, problems = counts_of(run)
         left_out += problems
@@ -83,8 +93,13 @@ def gather(root: Path, paper: str) -> Gathering:
         )
         for scope, (rows, counts, runs) in parts.items()
     }
-    for scope, one in scopes.items():
-        left_out += _gone(root / paper, scope, one.rows)
+    for scope in RERUNS:
+        still = set(scopes[scope].rows["run_id"]) if scope in scopes else set()
+        left_out += [
+            f"{root / paper / run}: was in the last comparison and is gone"
+            for run in sorted(_had(root / paper / scope) - still)
+            if not (root / paper / run).exists()
+        ]
     return Gathering(scopes, left_out)
 
 
@@ -115,29 +130,29 @@ def _superseded(configs: dict[Path, dict]) -> dict[Path, str]:
     return messages
 
 
-def _gone(home: Path, scope: str, rows: pd.DataFrame) -> list[str]:
-    before = home / scope / "runs.csv"
-    if not before.exists():
-        return []
-    gone = set(pd.read_csv(before, dtype=str)["run_id"]) - set(rows["run_id"])
-    return [
-        f"{home / run}: was in the last comparison and is gone"
-        for run in sorted(gone)
-        if not (home / run).exists()
-    ]
+def _had(folder: Path) -> set[str]:
+    """Return the runs that the stored tables of a scope were gathered from; none for tables that
+    came without run folders, which have no runs.csv or that of the committed ones."""
+    file, committed = folder / "runs.csv", REFERENCE.joinpath(*folder.parts[-2:], "runs.csv")
+    if not file.exists() or (committed.exists() and filecmp.cmp(file, committed, shallow=False)):
+        return set()
+    return set(pd.read_csv(file, dtype=str)["run_id"])
 
 
 def gathered(
     root: Path, paper: str, scope: str, found: Gathering | None = None
 ) -> tuple[Gathered, list[str]]:
     """Return (the results of a scope, what was left out of its stored tables). The results are
-    those in `found`, or else the stored tables, empty where there are none."""
+    those in `found`, or else the stored tables, empty where there are none or where no run folder
+    that they were gathered from counts any more."""
     if found is not None and scope in found.scopes:
         return found.scopes[scope], []
     folder = root / paper / scope
     rows, counts = pd.DataFrame(columns=COLUMNS), pd.DataFrame(columns=PER_PROBLEM)
     problems: list[str] = []
-    if (folder / "metrics.csv.gz").exists():
+    had = _had(folder)
+    gone = had and (found is not None or not any((root / paper / run).exists() for run in had))
+    if (folder / "metrics.csv.gz").exists() and not gone:
         try:
             place = folder / "metrics.csv.gz"
             rows, problems = check_rows(read_csv(place), str(place))

@@ -27,7 +27,7 @@ def trace(root: Path, run: Path, damage: dict[str, str]) -> dict:
     """Return the columns that a finished run folder determines; paths are relative to `root`.
     `damage` is the result of common.results.collect.damage."""
     hashes = json.loads((run / "DONE").read_text())
-    meta, damage = _meta(run), dict(damage)
+    meta, damage = meta_of(run), dict(damage)
     if meta is None:
         meta, damage["meta.json"] = {}, "changed"
     home = run.relative_to(root).as_posix()
@@ -50,7 +50,7 @@ def trace(root: Path, run: Path, damage: dict[str, str]) -> dict:
     }
 
 
-def _meta(run: Path) -> dict | None:
+def meta_of(run: Path) -> dict | None:
     """Return the content of a run's meta.json: {} without the file, None if it cannot be read."""
     file = run / "meta.json"
     try:

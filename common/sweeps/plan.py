@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -195,20 +195,35 @@ def with_seed(x: Experiment, seed: int) -> Experiment:
     return replace(x, seed=seed, model=model)
 
 
+@cache
+def _sweeps(paper: str, smoke: bool = False) -> list[tuple[Reproduce, Sweep]]:
+    """Return the sweeps of all scales of a paper, or of its smoke scales, each with its scale."""
+    if not (ROOT / "papers" / paper / "configs" / "reproduce.yaml").exists():
+        return []
+    config = scales_of(paper)
+    names = [name for name in config.scales if name.endswith("smoke") == smoke]
+    return [(one, s) for one in (replace(config, scale=name) for name in names) for s in one.sweeps]
+
+
+def planned(
+    paper: str, seeds: list[int], wanted: Callable[[Sweep, str], bool], smoke: bool = False
+) -> list[Experiment]:
+    """Return the runs of the rows that are `wanted` of a sweep, of any scale that trains in earnest
+    or, with `smoke`, of any other. They have these seeds, whatever seeds their sweeps state."""
+    found = []
+    for one, sweep in _sweeps(paper, smoke):
+        named = [row for row in sweep.rows if wanted(sweep, row)]
+        found += runs_of(one, replace(sweep, rows=named, seeds=[sweep.seeds[0], *seeds]))
+    return found
+
+
 def placed(x: Experiment) -> Experiment:
     """Return `x` with the table, label and scope of the sweep that trains the same run, whatever
     the seed, so that a run that is started by its name is shown where the sweep's runs are. Return
     `x` itself where no sweep trains it."""
-    if not (ROOT / "papers" / x.paper / "configs" / "reproduce.yaml").exists():
-        return x
-    config = scales_of(x.paper)
-    for scale in (name for name in config.scales if not name.endswith("smoke")):
-        one = replace(config, scale=scale)
-        for sweep in one.sweeps:
-            wanted = [row for row in sweep.rows if run_name(sweep, row) == x.name]
-            for run in runs_of(one, replace(sweep, rows=wanted, seeds=[x.seed])):
-                if run.run_id == x.run_id:
-                    return replace(x, scope=run.scope, table=run.table, label=run.label)
+    for run in planned(x.paper, [x.seed], lambda sweep, row: run_name(sweep, row) == x.name):
+        if run.run_id == x.run_id:
+            return replace(x, scope=run.scope, table=run.table, label=run.label)
     return x
 
 

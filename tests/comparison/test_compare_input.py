@@ -84,6 +84,7 @@ def gathered(tmp_path):
     gather.gather(tmp_path, "f_grpo").write(tmp_path, "f_grpo")
     for run in (tmp_path / "f_grpo").glob("*-s1"):
         run.rename(tmp_path / run.name)
+    (tmp_path / "f_grpo" / "cluster" / "runs.csv").unlink()
     return tmp_path
 
 

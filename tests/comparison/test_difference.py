@@ -20,11 +20,11 @@ def shown(capsys, *words) -> list[list[str]]:
     return [[x.strip() for x in line.split("|")[1:-1]] for line in lines if line[:2] == "| "][2:]
 
 
-def a_run(root, method, seed, share):
+def a_run(root, method, seed, share, config=None):
     rng = np.random.default_rng([seed, *map(ord, method)])
     drawn = made_up_counts({"b": share}, lambda s: rng.binomial(16, s, 30), problems=30, n=16)
     about = {"table": "t", "model": "m", "method": method, "seed": seed}
-    return made_up_run(root, "own", f"{method}-s{seed}", about, {5: drawn}, [1, 16])
+    return made_up_run(root, "own", f"{method}-s{seed}", about, {5: drawn}, [1, 16], config=config)
 
 
 def test_two_methods_of_a_paper_differ_as_its_claims_say(capsys):
@@ -63,6 +63,27 @@ def test_two_seeds_have_a_difference_and_no_interval(tmp_path, capsys):
     line = shown(capsys, f"{tmp_path}/own/A-*", f"{tmp_path}/own/B-*")[0]
     assert "[" not in line[4]
     assert line[5] == ""
+
+
+def test_the_table_is_headed_by_what_else_differs(tmp_path, capsys):
+    def settings(seed, steps, base=0, **method):
+        model = {"name": "m", "pretrain": {"seed": base, "layers": 2}}
+        return {"seed": seed, "name": str(method), "method": method, "optim": {"steps": steps}} | {
+            "model": model
+        }
+
+    runs = [("A", 1, 60, 1, 0), ("B", 1, 20, 2, 0), ("B", 2, 20, 2, 5), ("C", 1, 60, 3, 7)]
+    for name, seed, steps, gamma, base in runs:
+        a_run(tmp_path, name, seed, 0.5, settings(seed, steps, base, gamma=gamma))
+    a, b = (f"{tmp_path}/own/{name}-*" for name in "AB")
+    assert shown(capsys, a, b)[0][6] == "1, 2"  # seeds: A's mean is over one, B's over two
+    sides = {name: sorted((tmp_path / "own").glob(f"{name}-*")) for name in "ABC"}
+    assert difference.apart(sides["A"], sides["B"]) == {"optim.steps": "60, 20"}
+    assert difference.apart(sides["A"], sides["C"]) == {"model.pretrain.seed": "0, 7"}
+    difference.main([a, b])
+    assert "optim.steps (60, 20)" in capsys.readouterr().out
+    difference.main([a, a])
+    assert "optim.steps" not in capsys.readouterr().out
 
 
 def test_what_cannot_be_compared_is_refused(tmp_path):

@@ -1,21 +1,112 @@
-"""One gather: of two evaluations the fuller counts."""
+"""One gather: a line is runs that differ in the seed alone; claims read planned runs; what is gone
+is gone; of two evaluations the fuller counts."""
 
+import shutil
 from dataclasses import asdict
+from pathlib import Path
 
 import pandas as pd
 import pytest
+from claim_rows import order, verdict
 from made_up_runs import made_up_counts, made_up_run
+from tiny import ROOT
 
-from common.comparison.gather import gather
+from common.comparison.compare import summary
+from common.comparison.gather import LAPTOP, gather, gathered
 from common.experiment import load
 from common.results.run import Run
+from common.sweeps.plan import from_base
+
+REFERENCE = ROOT / "results" / "reference"
 
 
-def finished(root, x, *, step: int = 200):
+def trained(root, *words, paper="f_grpo") -> Path:
+    """A finished run of `rlvr train paper=... words`, of made-up counts."""
+    return finished(root, load([*words], paper))
+
+
+def lines(root, paper="f_grpo") -> dict[str, int]:
+    """The seeds that each line of a comparison's laptop part is a mean over."""
+    one = gather(root, paper).scopes[LAPTOP]
+    rows = summary({LAPTOP: one.rows}, one.runs)
+    assert set(one.counts["method"]) == set(one.runs["method"]) == set(rows["method"])
+    return dict(zip(rows["method"], rows["n_seeds"], strict=True))
+
+
+def test_a_mean_over_seeds_is_over_runs_that_differ_in_the_seed_alone(tmp_path):
+    own = ["method=rloo", "label=rloo", "table=mine", "optim.steps=10"]
+    for change in ("seed=1", "seed=2", "seed=1 name=again threads=2 wandb=offline"):
+        trained(tmp_path, *own, "optim.lr=1e-6", *change.split())
+    again = f"rloo, run {load([*own, 'optim.lr=1e-6', 'seed=1'], 'f_grpo').run_id[-8:]}"
+    assert {again: 1, "rloo": 1}.items() <= lines(tmp_path).items()  # a seed counts once
+    shutil.rmtree(next((tmp_path / "f_grpo").glob("again-*")))
+    assert lines(tmp_path) == {"rloo": 2}
+    trained(tmp_path, *own, "optim.lr=1e-4", "seed=1")
+    assert lines(tmp_path) == {"rloo, optim.lr=1e-06": 2, "rloo, optim.lr=0.0001": 1}
+    trained(tmp_path, *own, "optim.lr=1e-4", "optim.steps=20", "seed=2")
+    assert len(lines(tmp_path)) == 3
+
+
+def test_runs_of_another_code_are_a_line_of_their_own(tmp_path):
+    for seed, code in ((1, "a"), (2, "a"), (3, "b")):
+        x = load(["method=rloo", "label=own", "table=mine", f"seed={seed}"], "f_grpo")
+        finished(tmp_path, x, contents={"method.advantage._target_": code * 64})
+    assert sorted(lines(tmp_path).values()) == [1, 2]
+
+
+def test_claims_read_planned_runs_alone(tmp_path):
+    claim = order("GRPO", "FADE", where={"table": "lr 1e-5"})
+    claim["where"] |= {"benchmark": "rare", "metric": "pass@1"}
+
+    def decided() -> str:
+        return verdict(claim, gather(tmp_path, "study").scopes[LAPTOP].rows)[0]
+
+    for row in ("grpo", "fade"):
+        for seed in (1, 2, 12):
+            x = load([f"experiment={row}", f"seed={seed}", "optim.steps=3"], "study")
+            finished(tmp_path, from_base(x, seed))
+    assert decided() == "not run"
+    assert lines(tmp_path, "study") == {"GRPO, optim.steps=3": 3, "FADE, optim.steps=3": 3}
+    shutil.rmtree(tmp_path / "study")
+    for row in ("grpo", "fade"):
+        for seed in (1, 2, 12):  # any seed is planned, from the base model of its own
+            finished(
+                tmp_path, from_base(load([f"experiment={row}", f"seed={seed}"], "study"), seed)
+            )
+    assert decided() != "not run"
+    finished(tmp_path, load(["experiment=grpo", "seed=3", "model.pretrain.seed=9"], "study"))
+    assert lines(tmp_path, "study") == {"GRPO": 3, "FADE": 3, "GRPO, not planned": 1}
+
+
+def test_a_scope_whose_runs_are_gone_is_gone(tmp_path):
+    run = trained(tmp_path, "method=rloo", "label=rloo", "table=mine", "seed=1")
+    gather(tmp_path, "f_grpo").write(tmp_path, "f_grpo")
+    assert len(gathered(tmp_path, "f_grpo", LAPTOP)[0].rows)
+    shutil.rmtree(run)
+    found = gather(tmp_path, "f_grpo")
+    assert any(run.name in said for said in found.left_out)
+    for given in (found, None):
+        one, _ = gathered(tmp_path, "f_grpo", LAPTOP, given)
+        assert (len(one.rows), len(one.counts), len(one.runs)) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("paper", ["f_grpo", "study"])  # with a runs.csv and without
+def test_a_copy_of_the_committed_tables_counts_as_stored(paper, tmp_path):
+    shutil.copytree(REFERENCE / paper, tmp_path / paper)
+    for root in (tmp_path, REFERENCE):
+        found = gather(root, paper)
+        one, _ = gathered(root, paper, LAPTOP, found)
+        assert len(one.rows) > 1000
+        assert (set(one.runs["state"]), found.left_out) == ({"reference"}, [])
+
+
+def finished(root, x, *, step: int = 200, **meta):
     """A finished run of an experiment, with made-up counts, as its training would leave it."""
     counts = made_up_counts({"natural": 3, "rare": 1}, lambda c: c, problems=4, n=8)
     about = {"table": x.table, "model": x.model.name, "method": x.label, "seed": x.seed}
-    return made_up_run(root, x.paper, x.run_id, about, {step: counts}, [1, 8], config=asdict(x))
+    return made_up_run(
+        root, x.paper, x.run_id, about, {step: counts}, [1, 8], config=asdict(x), meta=meta
+    )
 
 
 @pytest.mark.parametrize(

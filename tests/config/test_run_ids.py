@@ -2,13 +2,16 @@
 
 import csv
 import gzip
-from dataclasses import replace
+from dataclasses import asdict, replace
 
+import pandas as pd
 import pytest
 from compositions import PAPERS, asked
 from tiny import ROOT
 
+from common.comparison.lines import labelled
 from common.experiment import load
+from common.results.run import Run
 from common.sweeps.plan import Reproduce, Sweep, base_of, placed, runs_of
 
 REFERENCE = ROOT / "results" / "reference"
@@ -41,11 +44,16 @@ def by_name(x, sweep: Sweep, row: str):
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("paper", PAPERS)
-def test_a_row_started_by_its_name_is_the_run_that_its_sweep_plans(paper):
+def test_a_row_started_by_its_name_is_the_run_that_its_sweep_plans(paper, tmp_path):
     found = {}
     for config, sweep in sweeps(paper):
         for x, row in zip(runs_of(config, sweep), sweep.rows, strict=True):
             assert by_name(x, sweep, row).run_id == x.run_id
+            if x.scope == "laptop":  # claims read it
+                about = {"table": x.table, "model": "", "method": x.label, "seed": x.seed}
+                run = tmp_path / x.paper / x.run_id
+                Run(tmp_path, x.paper, x.run_id, asdict(x)).close()
+                assert labelled({run: pd.Series(about)}) == {run: x.label}
             shown = (x.scope, x.table, x.label)
             assert found.setdefault(x.run_id, shown) == shown  # a run stands in one table
     assert len(found) >= 9

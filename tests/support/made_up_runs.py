@@ -49,6 +49,7 @@ def made_up_run(
     config: dict | None = None,
     log: list[dict] | None = None,  # the rows of metrics.jsonl
     samples: dict[str, list[dict]] | None = None,
+    meta: dict | None = None,  # of its meta.json
 ):
     """The folder of a finished run; its pass@k are those of the counts."""
     run = Run(root, paper, name, {"scope": "laptop"} | (config or {}))
@@ -64,7 +65,7 @@ def made_up_run(
         (run.path / "metrics.jsonl").write_text(text)
     for benchmark, rows in (samples or {}).items():
         write_jsonl_gz(run.path / "samples" / f"{benchmark}.jsonl.gz", rows)
-    run.finish()
+    run.finish(**(meta or {}))
     return run.path
 
 
