@@ -9,16 +9,15 @@ import numpy as np
 
 from common.claims.select import Found
 from common.claims.single import run_noise, single_interval
-from common.metrics.bootstrap import clustered_bounds
 from common.metrics.paired import Interval, subsampling_test, two_way_interval
 
 MIN_SEEDS = 3  # two_way_interval is too narrow with two
-DRAWS = 1000  # of each bootstrap that is shown beside an interval
+SHARES = ("pass@", "avg@")  # begin the names of metrics that are shares of right answers
 SUBSAMPLES = 2000  # draws of the subsampling test of F-GRPO's App. I
 GAPS = [  # columns of the table of comparisons
     *["claim", "scope", "family", "table", "benchmark", "metric", "a", "b", "difference"],
     *["low", "high", "p", "p_claim", "p_holm", "p_bh", "mdd", "n_seeds", "n_problems"],
-    *["prompt_low", "prompt_high", "seed_low", "seed_high", "subsampling_p", "verdict", "test"],
+    *["subsampling_p", "verdict", "test"],
 ]
 # Values of `Gap.test`: what decides a comparison.
 NUMBERS = "numbers"
@@ -34,7 +33,6 @@ class Gap:
     interval: Interval  # NaN standard error where there are too few seeds
     parts: tuple[np.ndarray, ...] = ()  # the interval's data, each (S, P) or (S, 1)
     strata: tuple | None = None
-    fixed: float = 0.0  # the part of the value from numbers without a seed
     single: bool = False  # fewer than MIN_SEEDS seeds: their spread is taken from elsewhere
     cluster: bool = False
 
@@ -58,6 +56,15 @@ class Gap:
             return False
         same = not any(part.any() for part in self.parts)
         return same and not all(np.isin(x.values, (0, 100)).all() for x in known)
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Return the ends of the 95 % interval that are possible: a difference of two shares of
+        right answers ends where one of them would be below 0 or above 100 %. NaN without spread."""
+        shares = all(str(m).lower().startswith(SHARES) for _, x in self.terms for m in x.metrics)
+        if shares and [weight for weight, _ in self.terms] == [1, -1]:
+            return self.interval.of_difference(float(self.terms[1][1].values.mean()))
+        return self.interval.bounds() if self.interval.stderr else (np.nan, np.nan)
 
     @property
     def test(self) -> str:
@@ -100,12 +107,10 @@ def combine(terms: Sequence[tuple[float, Found]], *, cluster: bool = False) -> G
     strata = tuple(benchmark for benchmark, _ in problems) if shared else None
     if few:
         interval = single_interval(value, terms, parts, strata, seeds)
-        fixed = value - sum(weight * x.values.mean() for weight, x in random)
     else:
         interval = two_way_interval(*parts, strata=strata)
-        fixed = value - interval.value
     whole = replace(interval, value=value)
-    return Gap(terms, whole, parts, strata, fixed, few, cluster)
+    return Gap(terms, whole, parts, strata, few, cluster)
 
 
 def row(gap: Gap, null: float | None, brief: bool = False) -> dict:
@@ -125,16 +130,11 @@ def row(gap: Gap, null: float | None, brief: bool = False) -> dict:
     shown["subsampling_p"] = np.nan if brief else _subsampling_p(gap)
     if not gap.parts and not gap.single:
         return shown
-    shown["low"], shown["high"] = gap.interval.bounds()
+    shown["low"], shown["high"] = gap.ends
     shown["p"] = np.nan if null is None else gap.interval.p(null)
     if np.isclose(sum(weight for weight, _ in gap.terms if weight > 0), 1):  # not a slope
         shown["mdd"] = gap.interval.detectable()
-    if not gap.parts or brief:
-        return shown
-    prompts, runs = clustered_bounds(gap.parts, strata=gap.strata, draws=DRAWS, seed=0)
-    names = ("prompt_low", "prompt_high", "seed_low", "seed_high")
-    bounds = (*prompts, *((np.nan, np.nan) if gap.single else runs))
-    return shown | {name: x + gap.fixed for name, x in zip(names, bounds, strict=True)}
+    return shown
 
 
 def _subsampling_p(gap: Gap) -> float:

@@ -1,5 +1,5 @@
-"""Clustered bootstraps, which resample problems or seeds, and the corrections for several tests by
-Holm and by Benjamini and Hochberg."""
+"""The bootstrap over problems, and the corrections for several tests by Holm and by Benjamini and
+Hochberg."""
 
 from collections.abc import Callable, Sequence
 
@@ -23,37 +23,6 @@ def resampled_means(values: np.ndarray, *, draws: int, seed: int) -> np.ndarray:
     slots = drawn + problems * np.arange(draws)[:, None]
     times = np.bincount(slots.ravel(), minlength=draws * problems).reshape(draws, problems)
     return times @ values / problems
-
-
-def clustered_bounds(
-    parts: Sequence[np.ndarray], *, strata: Sequence | None, draws: int, seed: int
-) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Return two 95 % percentile intervals for the estimate of `paired.two_way_interval` from the
-    same parts, each (S_i, P). The first resamples problems within their benchmark (the prompt is
-    the cluster), the second resamples seeds within each part (the run is the cluster).
-
-    Each interval takes the other side as fixed and is too short for a claim about both. They are
-    shown beside the two-way interval, which decides. Bounds over problems are NaN for P = 1.
-    """
-    problems = parts[0].shape[1]
-    labels, groups = np.unique(
-        np.zeros(problems) if strata is None else strata, return_inverse=True
-    )
-    summed = np.sum([part.mean(axis=0) for part in parts], axis=0)
-    over_problems = np.mean(
-        [
-            resampled_means(summed[groups == i, None], draws=draws, seed=seed + i)[:, 0]
-            for i in range(len(labels))
-        ],
-        axis=0,
-    )
-    over_seeds = np.zeros(draws)
-    for i, part in enumerate(parts):
-        means = np.mean([part[:, groups == j].mean(axis=1) for j in range(len(labels))], axis=0)
-        over_seeds += resampled_means(means[:, None], draws=draws, seed=seed + i)[:, 0]
-    low, high = percentile_interval(np.column_stack([over_problems, over_seeds]))
-    by_prompt = (float(low[0]), float(high[0])) if problems > 1 else (np.nan, np.nan)
-    return by_prompt, (float(low[1]), float(high[1]))
 
 
 def percentile_interval(means: np.ndarray, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:

@@ -99,9 +99,11 @@ def _judged(a: Runs, b: Runs, control: Control, measure: tuple[str, str]) -> dic
     gap = [_at(a[s], at[s][0], measure) - _at(b[s], at[s][1], measure) for s in seeds]
     interval = two_way_interval(np.stack(gap))
     low, high = interval.bounds()
+    known = interval.stderr > 0  # without spread there is no interval, and the value decides
     found = "passes" if low > -control.margin else "fails" if high < -control.margin else "open"
     row = {"step": int(step), "difference": interval.value}
-    return row | {"low": low, "high": high, "n_seeds": len(seeds), "verdict": found}
+    row |= {"low": low, "high": high} if known else {}
+    return row | {"n_seeds": len(seeds), "verdict": found}
 
 
 def methods(found: Found) -> pd.DataFrame:

@@ -71,7 +71,7 @@ def test_counts_give_pass_at_k_of_any_k_and_must_agree_with_rows():
         verdict(order("A", "B", where={"k": 4}), both, counts)
 
 
-def test_the_mean_of_the_last_checkpoints_is_paired_by_seed_and_problem():
+def test_the_mean_of_several_steps_is_paired_by_seed_and_problem():
     rng = np.random.default_rng(5)
     parts = [
         draw_counts(rng, models=1, seeds=3, problems=20, seed_sd=0.1, problem_sd=0.1)
@@ -89,27 +89,24 @@ def test_the_mean_of_the_last_checkpoints_is_paired_by_seed_and_problem():
     assert each[0].counts is not None
 
 
-def test_without_a_step_the_last_three_checkpoints_of_a_run_are_averaged():
-    """Steps 0 to 3; of pass@8 only the last has enough samples; distinct answers of 4 samples are
-    not those of 16; toys, which have no run, are read at their end."""
+def test_without_a_step_the_last_one_of_each_seed_is_read():
+    """Seed 2 stops a step earlier; of pass@8 only the last step has enough samples."""
     steps = pd.DataFrame(
         {"step": range(4), "value": [10.0, 20, 30, 70], "n_samples": [4, 4, 4, 16]}
     )
     same = {"table": "t", "model": "m", "method": "A", "benchmark": "x", "unit": "percent"}
     runs = [steps.assign(seed=seed, run_id=f"a{seed}", metric="pass@1", k=1) for seed in (1, 2)]
+    runs[1] = runs[1][:3]
     runs.append(runs[0][3:].assign(metric="pass@8", k=8, value=80.0))
-    runs.append(runs[0].assign(metric="distinct_correct", k=None))
     frame = tidy(pd.concat(runs).assign(**same))
-    read = lambda last, **of: select("", of, frame, None, last).values.tolist()  # noqa: E731
-    assert read(3, metric="pass@1") == [40, 40]
-    assert read(1, metric="pass@1") == [70, 70]
-    assert read(9, metric="pass@1", seed=2) == [32.5]
-    assert read(3, metric="pass@1", step=1) == [20, 20]
-    assert read(3, metric="pass@8") == [80]
-    assert read(3, metric="distinct_correct") == [70]
-    assert read(3, metric=["pass@1", "pass@8"]) == [75]  # the step that has both, of seed 1
+    read = lambda **of: select("", of, frame, None).values.tolist()  # noqa: E731
+    assert read(metric="pass@1") == [70, 30]
+    assert read(metric="pass@1", seed=2) == [30]
+    assert read(metric="pass@1", step=1) == [20, 20]
+    assert read(metric="pass@8") == [80]
+    assert read(metric=["pass@1", "pass@8"]) == [75]  # of seed 1, which has both
     toy = tidy(pd.concat(runs[:2]).assign(**same, run_id=None))
-    assert select("", {"metric": "pass@1"}, toy, None, 3).values.tolist() == [70, 70]
+    assert select("", {"metric": "pass@1"}, toy, None).values.tolist() == [70, 30]
 
 
 @pytest.mark.parametrize(("k", "known"), [(4, True), (8, True), (16, False)])

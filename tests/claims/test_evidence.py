@@ -7,8 +7,6 @@ import pytest
 from common.claims.gaps import combine
 from common.claims.judge import _partial
 from common.claims.select import Found
-from common.comparison.matched import first_reach, interpolated
-from common.metrics.bases import base_seed
 from common.metrics.bootstrap import benjamini_hochberg, holm
 
 PROBLEMS = 200  # of a laptop benchmark
@@ -50,46 +48,6 @@ def test_false_verdicts_coverage_and_power(seeds):
         assert power[12] > power[4]
 
 
-def over_bases(rng, *, seeds: tuple, metric: str, share: float, effect: float, runs: float = 1.0):
-    """The claim's comparison of two methods on stored seeds, of whose variance `share` comes from
-    the base model and `runs` of the whole from the seeds, the rest from the problems."""
-    of_base = rng.normal(0, np.sqrt(share), 20)
-    spread = [of_base[base_seed(seed)] + rng.normal(0, np.sqrt(1 - share)) for seed in seeds]
-    problems = rng.normal(0, np.sqrt((1 - runs) * PROBLEMS), PROBLEMS)
-    values = effect + np.sqrt(runs) * np.array(spread)[:, None] + problems
-    names = tuple(("b", str(i)) for i in range(PROBLEMS))
-    both = [
-        Found("x", seeds, x.mean(1), ("laptop_strong",), ("b",), (metric,), (), x, names)
-        for x in (50 + values / 2, 50 - values / 2)
-    ]
-    return combine([(1, both[0]), (-1, both[1])]).interval
-
-
-MAIN, MORE, ONE = tuple(range(1, 10)), tuple(range(1, 8)), tuple(range(1, 6))  # seeds of rows
-OWN = tuple(range(10, 19))  # as many as MAIN, each with a base of its own
-SHARES = {"pass@1": 0.32, "pass@64": 0.55}  # of the variance over seeds that bases have
-
-
-@pytest.mark.sweep
-@pytest.mark.parametrize("seeds", [OWN, MAIN, MORE, ONE], ids=["own", "nine", "seven", "five"])
-@pytest.mark.parametrize("metric", SHARES)
-def test_seeds_that_share_bases_make_no_false_verdicts(metric, seeds):
-    """With the base models' measured share of the variance over seeds a claim is decided falsely in
-    one case of twenty at most, by the seeds alone and beside problems; seeds taken as independent
-    would decide two to seven times as many."""
-    rng, said = np.random.default_rng(len(seeds)), []
-    for runs in (1.0, 0.5):
-        given = {"seeds": seeds, "metric": metric, "share": SHARES[metric], "runs": runs}
-        false = np.mean([over_bases(rng, **given, effect=0).p() < 0.05 for _ in range(1000)])
-        found = [np.mean([over_bases(rng, **given, effect=x).p() < 0.05 for _ in range(300)])
-                 for x in (1, 2, 3)]  # fmt: skip
-        said.append((false, found))
-        assert false <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / 1000)
-        assert found[2] > found[0]
-    shown = "; ".join(f"false {a:.3f}, power at 1, 2, 3 {np.round(b, 2)}" for a, b in said)
-    print(f"\n{metric}, {len(seeds)} seeds (all the variance, half of it from seeds): {shown}")
-
-
 @pytest.mark.sweep
 @pytest.mark.parametrize("alike", [0.0, 0.9])
 def test_a_claim_of_nine_comparisons_is_one_test(alike):
@@ -107,51 +65,6 @@ def test_a_claim_of_nine_comparisons_is_one_test(alike):
         held = np.array([_partial(list(x), n) for x in towards]) < 0.05
         failed = np.array([_partial(list(x), 9 - n + 1) for x in against]) < 0.05
         assert (held | failed).mean() <= 0.055
-
-
-FRONTIERS = {  # diversity at a share of the whole rise in accuracy: lost first, evenly, or last
-    "convex": lambda x: 30 + 35 * (1 - x) ** 2,
-    "straight": lambda x: 65 - 35 * x,
-    "concave": lambda x: 65 - 35 * x**2,
-}
-
-
-def matched_gain(rng, *, slower: float, steps: np.ndarray, frontier: str) -> float:
-    """What a method that learns `slower` times slower along the same frontier seems to gain in
-    diversity at matched accuracy. Speed and noise are about those of GRPO's stored runs: accuracy
-    25 to 37, diversity 65 to 30, half of it within 50 steps; 5 seeds."""
-    runs = []
-    for pace in (slower, 1.0):
-        rise = 1 - np.exp(-steps / (60 * pace)) * rng.normal(1, 0.1, (5, 1)).clip(0, 1)
-        rise[:, steps == 0] = 0
-        noise = rng.normal(0, 1, (2, *rise.shape)) * (steps > 0)
-        runs.append((25 + 12 * rise + 0.7 * noise[0], FRONTIERS[frontier](rise) + 1.5 * noise[1]))
-    level = min(accuracy.max(axis=1).min() for accuracy, _ in runs)
-    read = [
-        np.mean([interpolated(d, first_reach(a, level)) for a, d in zip(*run, strict=True)])
-        for run in runs
-    ]
-    return float(read[0] - read[1])
-
-
-@pytest.mark.sweep
-@pytest.mark.parametrize("frontier", FRONTIERS)
-def test_a_slower_learner_at_matched_accuracy(frontier):
-    """What it seems to gain or lose depends on the frontier, which is not known between steps 0 and
-    50: less than a point, and points every 5 steps there do not take it away."""
-    coarse, largest = np.arange(0, 201, 50.0), {}
-    for name, steps in (("50", coarse), ("5 to 50", np.union1d(np.arange(0, 50, 5.0), coarse))):
-        rng = np.random.default_rng(9)
-        gains = {
-            slower: [matched_gain(rng, slower=slower, steps=steps, frontier=frontier)
-                     for _ in range(400)]
-            for slower in (1.0, 1.5, 2.0, 3.0)
-        }  # fmt: skip
-        print(f"\n{frontier}, every {name} steps: " + ", ".join(
-            f"{k:g} times slower {np.mean(x):+.1f}" for k, x in gains.items()))  # fmt: skip
-        assert abs(np.mean(gains[1.0])) < 4 * np.std(gains[1.0]) / np.sqrt(400)
-        largest[name] = max(abs(np.mean(x)) for x in gains.values())
-    assert max(largest.values()) < 1
 
 
 @pytest.mark.sweep

@@ -28,8 +28,8 @@ def a_run(root, method, seed, share, config=None):
 
 
 def test_two_methods_of_a_paper_differ_as_its_claims_say(capsys):
-    methods = ("F-GRPO (N=8, gamma=1)", "GRPO (N=8)")
-    words = ["paper=f_grpo", f"results_dir={REFERENCE}", "table=laptop_strong", "metrics=pass@64"]
+    methods = ("F-GRPO (gamma=0.5)", "GRPO")
+    words = ["paper=f_grpo", f"results_dir={REFERENCE}", "table=lr 1e-5", "metrics=pass@64"]
     (line,) = [x for x in shown(capsys, *methods, *words) if x[0] == "rare"]
     claims = pd.read_csv(REFERENCE / "f_grpo" / "gaps.csv")
     (stored,) = claims[(claims["claim"] == "focal_grpo") & (claims["scope"] == "laptop")].to_dict(
@@ -37,11 +37,12 @@ def test_two_methods_of_a_paper_differ_as_its_claims_say(capsys):
     )
     said = f"{stored['difference']:+.2f} [{stored['low']:.2f}, {stored['high']:.2f}]"
     assert line[4] == said
-    assert line[6:] == ["9", "200"]
+    assert line[6:] == ["9", "60"]
+    assert line in shown(capsys, *methods, *words[:2], words[3])  # no other table has both
     with refuses("diff", "GRPO (N=9)"):
         difference.main([methods[0], "GRPO (N=9)", *words])
-    with refuses("table", ""):
-        difference.main([*methods, *words[:2]])
+    with refuses("table", "base"):
+        difference.main([*methods, *words[:2], "table=base"])
 
 
 def test_two_sets_of_run_folders(tmp_path, capsys):

@@ -11,11 +11,12 @@ from claim_rows import order, verdict
 from made_up_runs import made_up_counts, made_up_run
 from tiny import ROOT
 
-from common.comparison.compare import summary
-from common.comparison.gather import LAPTOP, gather, gathered
+from common.claims.judge import load as claims_of
+from common.comparison.compare import assess, methods_of, summary
+from common.comparison.gather import LAPTOP, STUDY, gather, gathered, of_study
+from common.comparison.spec import spec_of
 from common.experiment import load
 from common.results.run import Run
-from common.sweeps.plan import from_base
 
 REFERENCE = ROOT / "results" / "reference"
 
@@ -63,18 +64,16 @@ def test_claims_read_planned_runs_alone(tmp_path):
 
     for row in ("grpo", "fade"):
         for seed in (1, 2, 12):
-            x = load([f"experiment={row}", f"seed={seed}", "optim.steps=3"], "study")
-            finished(tmp_path, from_base(x, seed))
+            words = f"experiment={row} seed={seed} optim.steps=3"
+            trained(tmp_path, *words.split(), paper="study")
     assert decided() == "not run"
     assert lines(tmp_path, "study") == {"GRPO, optim.steps=3": 3, "FADE, optim.steps=3": 3}
     shutil.rmtree(tmp_path / "study")
     for row in ("grpo", "fade"):
         for seed in (1, 2, 12):  # any seed is planned, from the base model of its own
-            finished(
-                tmp_path, from_base(load([f"experiment={row}", f"seed={seed}"], "study"), seed)
-            )
+            trained(tmp_path, f"experiment={row}", f"seed={seed}", paper="study")
     assert decided() != "not run"
-    finished(tmp_path, load(["experiment=grpo", "seed=3", "model.pretrain.seed=9"], "study"))
+    trained(tmp_path, "experiment=grpo", "seed=3", "model.pretrain.seed=9", paper="study")
     assert lines(tmp_path, "study") == {"GRPO": 3, "FADE": 3, "GRPO, not planned": 1}
 
 
@@ -90,7 +89,7 @@ def test_a_scope_whose_runs_are_gone_is_gone(tmp_path):
         assert (len(one.rows), len(one.counts), len(one.runs)) == (0, 0, 0)
 
 
-@pytest.mark.parametrize("paper", ["f_grpo", "study"])  # with a runs.csv and without
+@pytest.mark.parametrize("paper", ["study", "study_maze"])
 def test_a_copy_of_the_committed_tables_counts_as_stored(paper, tmp_path):
     shutil.copytree(REFERENCE / paper, tmp_path / paper)
     for root in (tmp_path, REFERENCE):
@@ -98,6 +97,23 @@ def test_a_copy_of_the_committed_tables_counts_as_stored(paper, tmp_path):
         one, _ = gathered(root, paper, LAPTOP, found)
         assert len(one.rows) > 1000
         assert (set(one.runs["state"]), found.left_out) == ({"reference"}, [])
+
+
+@pytest.mark.sweep
+def test_a_paper_is_compared_on_the_stored_study_beside_a_run_of_its_own(tmp_path):
+    shutil.copytree(REFERENCE / STUDY, tmp_path / STUDY)
+    own = trained(tmp_path, "method=rloo", "label=mine", "table=mine", "seed=1")
+    result = assess(spec_of("f_grpo"), tmp_path)
+    summed = result.summary[result.summary["scope"] == LAPTOP].set_index("method")
+    methods = methods_of(claims_of(ROOT / "papers" / "f_grpo" / "claims.yaml"))
+    stored, _ = of_study(tmp_path, [*methods, "mine"])
+    assert {"base", "GRPO"} < set(stored.rows["method"]) <= methods
+    assert set(summed.index) == {*stored.rows["method"], "mine"}
+    assert set(summed.loc["mine", "run_ids"]) == {own.name}
+    assert set(summed.loc["GRPO", "state"]) == {"reference"}
+    committed = pd.read_csv(REFERENCE / "f_grpo" / "claims.csv").set_index("id")["laptop"]
+    (read,) = result.verdicts.query("id == 'focal_grpo'")["laptop"]
+    assert read == committed["focal_grpo"] != "not run"
 
 
 def finished(root, x, *, step: int = 200, **meta):
@@ -114,7 +130,7 @@ def finished(root, x, *, step: int = 200, **meta):
 )
 def test_of_two_evaluations_of_one_model_the_fuller_counts(fewer, more, tmp_path):
     """One sample a problem for a quick look, 64 for the table; or after a training went on."""
-    x = load(["experiment=f_grpo_gamma1", "seed=1"], "f_grpo")
+    x = load(["method=f_grpo", "seed=1"], "f_grpo")
     folder, names = finished(tmp_path, x), []
     others = [(more[0], more[1], {"benchmark": "Rare"}), (1, 6, {"temperature": 0.0})]
     for i, (n, steps, change) in enumerate([(*fewer, {}), (*more, {}), *others]):
