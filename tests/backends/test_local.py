@@ -74,7 +74,7 @@ def test_divergence_from_the_start_is_nothing_at_first_and_changes_no_other_numb
     assert set(zip(kl["benchmark"], kl["step"], strict=True)) == {
         (benchmark, step) for benchmark in ("natural", "rare") for step in (3, 6)
     }
-    assert (kl["value"] > 0.01).all()
+    assert (kl.loc[kl["step"] == 6, "value"] > 0.01).all()  # an estimate, near 0 at first
     rest = after[after["metric"] != "kl_from_start"].reset_index(drop=True)
     pd.testing.assert_frame_equal(rest, before)
 
@@ -131,7 +131,7 @@ def test_a_finished_run_is_not_repeated(tiny, run, monkeypatch):
 
 
 def test_the_base_model_is_evaluated_without_steps(tiny):
-    run = train(tiny("experiment=base", "optim.steps=0"), progress=False)
+    run = train(tiny("optim.steps=0"), progress=False)
     rows = read_csv(run / "metrics.csv")
     assert set(rows["step"]) == {0}
     assert "active_groups" not in set(rows["metric"])

@@ -21,7 +21,7 @@ from common.config.compose import compose, prepared
 def test_a_misspelt_word_is_named_with_the_nearest(word, meant):
     key, _, value = word.lstrip("~").partition("=")
     with refuses(key, value) as caught:
-        compose("f_grpo", ["seed=1", word])
+        compose("study", ["seed=1", word])
     assert "\n" not in str(caught.value)
     assert "hydra" not in str(caught.value).lower()
     if meant:

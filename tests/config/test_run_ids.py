@@ -42,12 +42,12 @@ def studied() -> dict[str, tuple]:
     return {x.run_id: (x.paper, x.table, x.label, x.seed, x.optim.steps) for x in plan}
 
 
-def by_name(x, sweep: Sweep, row: str):
+def by_name(x, paper: str, sweep: Sweep, row: str):
     """The run that a user starts by the row's name, with what the sweep changes of it, in a folder
     of his own."""
     changed = [o for o in sweep.overrides if x.optim.steps or "optim.steps" not in o]
     own = [f"experiment={row}", f"seed={x.seed}", "results_dir=elsewhere", "threads=2"]
-    return load([*own, *changed], x.paper)
+    return load([*own, *changed], paper)
 
 
 @pytest.mark.sweep
@@ -59,7 +59,7 @@ def test_a_row_started_by_its_name_is_the_run_that_its_sweep_plans(paper, tmp_pa
         for x, row in zip(runs_of(config, first), sweep.rows, strict=True):
             if row.startswith(OF_STUDY):
                 continue
-            assert by_name(x, sweep, row).run_id == x.run_id
+            assert by_name(x, paper, sweep, row).run_id == x.run_id
             about = {"table": x.table, "model": "", "method": x.label, "seed": x.seed}
             run = tmp_path / x.paper / x.run_id
             Run(tmp_path, x.paper, x.run_id, asdict(x)).close()
@@ -84,7 +84,6 @@ def test_a_papers_rows_of_the_study_are_the_studys_runs(paper):
     [
         ("experiment=f_grpo_gamma1 seed=2 label=mine", "laptop lr 1e-5"),
         ("experiment=grpo optim.lr=3e-5 eval.every=60", "laptop lr 3e-5"),
-        ("experiment=maze/rl/fade optim.lr=3e-5 eval.every=9 label=mine", "laptop lr 3e-5"),
         ("experiment=f_grpo_gamma1 seed=40 label=mine", "laptop lr 1e-5"),  # any seed
         ("experiment=f_grpo_gamma1 optim.lr=2e-4 label=mine", None),  # no sweep trains it
         ("experiment=grpo seed=2 model.pretrain.seed=1 label=mine", None),
@@ -132,4 +131,6 @@ def test_the_sweeps_still_have_the_committed_rows(testbed):
     }
     rows = committed(REFERENCE / testbed / "laptop" / "metrics.csv.gz")
     assert len(rows) >= 150
-    assert rows - plan == set()
+    # on mazes one seed of the other rows was tried at GRPO's lowest rate
+    left = {(table, label) for table, label, _ in rows - plan}
+    assert left == set() or (testbed, {table for table, _ in left}) == ("study_maze", {"lr 3e-6"})

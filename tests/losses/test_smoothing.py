@@ -145,8 +145,8 @@ def test_the_lower_rate_is_appendix_n(gamma, printed):
 
 
 def test_the_rows_of_the_lower_rate_have_it():
-    """v2 sec 5.6 prints 6.8e-7; the laptop's rates are 1e-4 times the mean weights."""
+    """v2 sec 5.6 prints 6.8e-7; the study's rates are 1e-5 times the mean weights."""
     config = compose("f_grpo", ["experiment=cluster/qwen7b_grpo_low_lr"])
     assert config["optim"]["lr"] == pytest.approx(1e-6 * 0.679, rel=2e-3)
-    for name, lr in {"grpo_low_lr_gamma1": 5e-5, "grpo_low_lr_gamma05": 6.79e-5}.items():
-        assert compose("f_grpo", [f"experiment={name}"])["optim"]["lr"] == lr
+    for name, lr in {"low_lr_gamma1": 5e-6, "low_lr_gamma05": 6.79e-6}.items():
+        assert compose("study", [f"experiment={name}"])["optim"]["lr"] == lr

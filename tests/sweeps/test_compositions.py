@@ -6,7 +6,6 @@ from compositions import EXPERIMENTS, PAPERS, SCALES, composed, experiment, runs
 from tiny import ROOT
 
 from common.config.compose import compose
-from common.sweeps.plan import BASE
 
 # of the rows that run on a laptop, where a paper says so
 LAPTOP_GROUP = {"fade": 8, "over_sharpening": 8}
@@ -56,6 +55,6 @@ def test_every_part_of_every_scale_composes(paper):
             if not (ROOT / "papers" / paper / "configs" / f"{part}.yaml").exists():
                 continue  # it takes the results folder
             node = compose(paper, [*words], part)
-            for name in node.get("experiments", [BASE]):  # its own overrides are of these
-                x = composed((f"experiment={name}", *node.get("overrides", [])), paper)
+            if "experiment" in node:  # its own overrides are of this
+                x = composed((f"experiment={node['experiment']}", *node["overrides"]), paper)
                 assert x.paper == paper

@@ -127,7 +127,7 @@ def test_a_laptop_run_and_its_checkpoints(tiny, results, tmp_path, monkeypatch):
 
     for name, few in (("TOKENS", (50,)), ("MODES", (2,)), ("DELTAS", (1.0,))):
         monkeypatch.setattr(tables, name, few)
-    x = tiny("paper=fade", "method=grpo", "optim.steps=2", "table=other")
+    x = tiny("paper=study", "method=grpo", "optim.steps=2", "table=other")
     run = train(x, progress=False)
     folder = tables.run(states("prompts=30", f"results_dir={results}"))
     rows = pd.read_csv(folder / "residuals.csv")
