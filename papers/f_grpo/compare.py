@@ -47,7 +47,7 @@ def theory_rows(root: Path) -> pd.DataFrame:
     error                   largest |Eq. 13 - exact| in percent of the largest exact change
     shrinks                 percent of groups in which Q_u,pos falls while Q_pos rises
     both_negative           percent of those with S_R > 0 in which both terms of Eq. 13 are negative
-    of random policies (App. B, method: the expectation, and the rewards):
+    of random policies (App. B, method: the expected mass, or S_R and the rewards):
     stderrs_off             largest distance of Eqs. 18 and 19 from drawn groups
     rise_low, rise_high     the least and the largest change from X = k to k + 1
     """
@@ -70,7 +70,7 @@ def theory_rows(root: Path) -> pd.DataFrame:
     groups = 100 * pd.DataFrame(shares)
     groups = groups.reset_index().melt("N", var_name="metric").assign(method="Eq. 13")
 
-    lemma["method"] = lemma["quantity"] + lemma["rewards"].radd(", ").fillna("")
+    lemma = lemma.rename(columns={"quantity": "method"})
     rise = lemma.groupby(["method", "seed"])["exact"].diff().groupby(lemma["method"])
     off = lemma.groupby("method")["stderrs_off"].max()
     found = pd.DataFrame({"stderrs_off": off, "rise_low": rise.min(), "rise_high": rise.max()})

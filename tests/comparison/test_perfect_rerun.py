@@ -103,13 +103,17 @@ EXPECTED = {
         filled=111,  # 41 by the weights' job
         unfilled={"no run of it is in the results": 2},  # Table 10: papers/fade/hidden_states
         waiting={"rho_perp", "rho_perp_above"},
-        apart=dict.fromkeys(  # all made-up trainings log one entropy, and have one plateau
-            (
-                *("entropy_delta", "entropy_reinforce", "entropy_suppress", "no_delta"),
-                *("alpha_falls", "delta_falls", "early_grpo", "early_static", "early_32b"),
+        apart={
+            "power_5": "holds",  # 3.1 points are not the printed 2.56, and within a run's noise of it
+            # all made-up trainings log one entropy, and have one plateau
+            **dict.fromkeys(
+                (
+                    *("entropy_delta", "entropy_reinforce", "entropy_suppress", "no_delta"),
+                    *("alpha_falls", "delta_falls", "early_grpo", "early_static", "early_32b"),
+                ),
+                "inconclusive",
             ),
-            "inconclusive",
-        ),
+        },
         figures={
             **dict.fromkeys(("cluster_fig6_7b", "cluster_fig6_32b"), 5 * 2),
             "cluster_fig8": 4 * 2 * 3,  # runs, alpha and delta, logged steps

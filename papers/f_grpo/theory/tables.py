@@ -9,7 +9,7 @@ from papers.f_grpo.theory import formulas
 REWARDS = {"{0, 1}": (1.0, 0.0), "{-1, 1}": (1.0, -1.0)}  # R_c, R_w: App. H.2 and App. J
 MU_POS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.64, 0.7, 0.8, 0.9, 0.95)
 TAU = (6.3e-5, 1e-4, 1e-3, 1e-2, 0.05)  # the first: one non-anchor correct action of App. J
-BELOW = {"{-1, -0.1}": (-0.1, -1.0)}  # R_c < 0, which Corollary B.2 states and its proof excludes
+BELOW = {"{-1, -0.5}": (-0.5, -1.0)}  # R_c < 0, which Corollary B.2 states and its proof excludes
 DRAWS = 4000  # groups for each X = k in Lemma B.1's check
 ACTIONS, CORRECT = 64, 16  # V and the number of correct actions of the random policies
 
@@ -81,20 +81,19 @@ def lemma_b1_table(seeds: int) -> pd.DataFrame:
     parts = []
     for seed, p in enumerate(policies(seeds)):
         curves = {
-            ("P_{pos}", ""): formulas.expected_p_pos(p, correct, k),
-            ("P_{neg}", ""): formulas.expected_p_neg(p, correct, k, N=N),
+            "P_pos": formulas.expected_p_pos(p, correct, k),
+            "P_neg": formulas.expected_p_neg(p, correct, k, N=N),
         }
-        drawn = {"P_{pos}": (p[correct], k), "P_{neg}": (p[~correct], N - k)}
         for name, (R_c, R_w) in (REWARDS | BELOW).items():
             exact = formulas.expected_s_r(p, correct, k, N=N, R_c=R_c, R_w=R_w)
-            curves["S_R", f"rewards {name}"] = exact
-        for (quantity, rewards), exact in curves.items():
-            row = {"seed": seed, "quantity": quantity, "rewards": rewards, "k": k, "exact": exact}
+            curves[f"S_R, rewards {name}"] = exact
+        drawn = {"P_pos": (p[correct], k), "P_neg": (p[~correct], N - k)}
+        for quantity, exact in curves.items():
+            row = {"seed": seed, "quantity": quantity, "k": k, "exact": exact}
             row["stderrs_off"] = np.nan
             if quantity in drawn:
                 means, errors = drawn_masses(*drawn[quantity], seed)
-                off = np.divide(abs(means - exact), errors, where=errors > 0, out=0 * errors)
-                row["stderrs_off"] = np.where(errors > 0, off, np.nan)
+                row["stderrs_off"] = abs(means - exact) / np.where(errors > 0, errors, np.nan)
             parts.append(pd.DataFrame(row))
     return pd.concat(parts)
 

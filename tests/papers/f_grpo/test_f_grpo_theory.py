@@ -7,7 +7,9 @@ from decimal import Decimal, getcontext
 import numpy as np
 import pytest
 
-from papers.f_grpo.theory import formulas
+from common.results.files import write_csv
+from papers.f_grpo.compare import theory_rows
+from papers.f_grpo.theory import formulas, tables
 
 # p, correct, sampled of the hand-worked update: A = {0}, B = {2}, U = {1, 3}
 HAND = (
@@ -192,6 +194,33 @@ def test_lemma_b1_by_enumerating_all_groups(R_w):
     )
     expected = formulas.expected_s_r(p, correct, k, N=N, R_c=1.0, R_w=R_w)
     np.testing.assert_allclose(expected, s_r / weight, atol=1e-14)
+
+
+def test_the_theorys_rows_are_what_the_claims_say(tmp_path):
+    folder = tmp_path / "f_grpo" / "theory"
+    assert theory_rows(tmp_path).empty
+    steps = tables.one_step_table(seeds=40)
+    write_csv(folder / "tail_miss.csv", tables.tail_miss_table())
+    write_csv(folder / "one_step.csv.gz", steps)
+    write_csv(folder / "lemma_b1.csv", tables.lemma_b1_table(seeds=2))
+    rows = theory_rows(tmp_path).set_index(["method", "benchmark", "metric"])["value"]
+    # Eq. 13's second term from its own sums, over the reward-positive groups of N = 2
+    p, correct = tables.policies(40), np.arange(tables.ACTIONS) < tables.CORRECT
+    sampled, negative = tables.sampled_mask(p, 2), []
+    for R_c, R_w in tables.REWARDS.values():
+        for q, seen in zip(p, sampled, strict=True):
+            A_2, B_2 = (q[seen & mask] @ q[seen & mask] for mask in (correct, ~correct))
+            S_R = R_c * q[seen & correct].sum() + R_w * q[seen & ~correct].sum()
+            if S_R > 0:
+                U_2 = q[~seen] @ q[~seen]
+                negative.append((R_c - S_R) * A_2 + (R_w - S_R) * B_2 - S_R * U_2 > 0)
+    assert rows["Eq. 13", "N=2", "both_negative"] == pytest.approx(100 * np.mean(negative))
+    assert 0 < rows["Eq. 13", "N=32", "error"] < 0.1
+    assert 0 < rows["Eq. 13", "N=2", "shrinks"] < 100
+    for name in ("P_pos", "P_neg"):
+        assert 1 < rows[name, "N=16", "stderrs_off"] < 4
+    assert rows["P_pos", "N=16", "rise_low"] > 0 > rows["P_neg", "N=16", "rise_high"]
+    assert rows["S_R, rewards {-1, -0.5}", "N=16", "rise_low"] < -0.005
 
 
 def test_monotone_in_the_number_of_correct_answers():
