@@ -56,6 +56,8 @@ def labelled(runs: dict[Path, pd.Series]) -> dict[Path, str]:
         for run, own in zip(group, known, strict=True):
             keys = differing([*plan.values(), own] if plan else known)
             said = [f"{key}={own.get(key)}" for key in keys if key != BASE_SEED]
+            more = f"{len(said) - 2} more settings ({config_hash(own)})"
+            said = said if len(said) <= 3 else [*said[:2], more]
             said = said or ["not planned"] * bool(plan)
             said = [] if (run.name, own.get("optim.steps")) in plan else said
             shown[run] = ", ".join([method, *said])

@@ -69,8 +69,10 @@ def test_changed_numbers_are_not_shown_and_said_to_be_left_out(root):
     assert "GRPO-s1" in result.left_out[0]
 
 
-def test_tables_without_their_runs_are_reference_and_remember_them(root):
+def test_tables_without_their_runs_are_reference_and_remember_them(root, tmp_path, monkeypatch):
     before = compare.assess(SPEC, root).runs.iloc[0]
+    committed = shutil.copytree(root, tmp_path / "committed")
+    monkeypatch.setattr("common.comparison.gather.REFERENCE", committed)
     shutil.rmtree(root / "f_grpo" / "GRPO-s1")
     result = compare.assess(SPEC, root)
     after = result.runs.iloc[0]

@@ -44,7 +44,8 @@ def test_entropies_by_hand(tmp_path):
 
 
 @pytest.mark.sweep
-def test_tiny_runs_end_in_tables_page_figures_and_verdicts(results):
+def test_tiny_runs_end_in_tables_page_figures_and_verdicts(results, monkeypatch):
+    monkeypatch.setattr("common.comparison.lines._plan", lambda *_: {})  # tiny runs stand for it
     for name in ("base", "grpo", "grpo_n"):
         changed = [o for o in TINY if name != "base" or "optim.steps" not in o]
         where = [f"results_dir={results}", "table=laptop_strong", "eval.rare_nll_samples=0"]
