@@ -6,10 +6,14 @@ README.md has the table of headline claims, and docs/evidence.md the counts of v
 the committed results. The deviations in the papers' READMEs come from the papers' configurations.
 """
 
-from common.config.files import ROOT
+import pandas as pd
+
+from common.config.files import ROOT, papers
 from common.report import readme, verdicts
-from common.results.files import write
+from common.results.files import write, write_csv
 from common.results.tables import replaced
+from common.sweeps.cost import total
+from common.sweeps.profiles import load_profile, on
 
 HOME, REFERENCE = ROOT / "papers", ROOT / "results" / "reference"
 
@@ -29,9 +33,28 @@ def pages() -> dict[str, str]:
     }
 
 
+def gpu_hours() -> pd.DataFrame:
+    """Return the predicted GPU-hours of each paper's scale `cluster` on one node of 8 H100."""
+    from slurm import cost, plan
+    from slurm.launch import tables_of
+    from slurm.tables import chosen
+
+    profile, rows = load_profile("h100-1x8"), []
+    for paper in papers():
+        which = dict.fromkeys(("table", "row", "scale", "without", "steps"), "")
+        found = chosen(paper, tables_of(paper), **which, others=[])
+        runs = [on(x, profile, {}) for x in found.runs]
+        jobs = plan.plan(runs, found.evaluations, found.commands, found.measures, found.gates)
+        known = cost.outlook(jobs, profile).estimates.values()
+        hours = total(one.gpu_hours for one in known)
+        rows.append({"paper": paper, "low": hours.low, "high": hours.high})
+    return pd.DataFrame(rows)
+
+
 def main() -> None:
     from common.comparison import deviations
 
+    write_csv(REFERENCE / "gpu_hours.csv", gpu_hours())
     for name, text in pages().items():
         write(ROOT / name, text)
     for paper in deviations.PAPERS:

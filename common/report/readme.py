@@ -28,7 +28,7 @@ STUDY_HEAD = [
 HEAD = [
     *["paper", "headline claim", "printed", "here, nine base models"],
     *["beside GRPO one learning rate lower", "verdict here"],
-    "power of one run at the paper's size",
+    *["GPU-hours of the paper's tables", "power of one such rerun"],
 ]
 LAST, EQUAL = "after the last step", "at equal pass@1"  # readings of methods.csv
 TESTBEDS = {"study": "Countdown", "study_maze": "mazes"}
@@ -42,6 +42,7 @@ def table(papers: list[Paper], reference: Path) -> str:
     study has that measure; the verdict; and how often one faithful run at the paper's size decides
     the claim."""
     study = pd.read_csv(reference / "study" / "methods.csv")
+    hours = pd.read_csv(reference / "gpu_hours.csv", index_col="paper")
     lines = []
     for one in papers:
         path = reference / one.name / "power.csv"
@@ -50,8 +51,11 @@ def table(papers: list[Paper], reference: Path) -> str:
         for claim in one.headlines:
             if claim.kind == RL and not claim.ours:
                 link = f"[{one.title}](papers/{one.name}/README.md)"
-                lines.append([link, claim.headline, *_numbers(claim, gaps, study, power)])
-    return markdown(HEAD, lines, "llrrrlr")
+                *numbers, decided = _numbers(claim, gaps, study, power)
+                low, high = (f"{x:,.0f}" for x in hours.loc[one.name, ["low", "high"]])
+                cost = f"{low} to {high}"
+                lines.append([link, claim.headline, *numbers, cost, decided])
+    return markdown(HEAD, lines, "llrrrlrr")
 
 
 def _numbers(claim: Claim, gaps: pd.DataFrame, study: pd.DataFrame, power: pd.DataFrame):

@@ -44,8 +44,8 @@ def test_a_shorter_run_is_the_beginning_of_a_longer_one(asked, tmp_path):
     for name in (f"model/{WEIGHTS}", "samples/rare.jsonl.gz", "counts.csv"):
         assert (run / name).read_bytes() == (whole / name).read_bytes()
     logs = [read_jsonl(one / "metrics.jsonl") for one in (run, whole)]
-    for log in logs:  # the score of step 3 is of eval.n samples in the one, of curve_n in the other
-        assert [log[2].pop(f"pass@1/{name}") >= 0 for name in ("natural", "rare")] == [True] * 2
+    for log in logs:  # at step 3 one evaluation has eval.n samples, the other eval.curve_n
+        del log[2]["pass@1/natural"], log[2]["pass@1/rare"]
     assert logs[0] == logs[1]
     rows = read_csv(run / "metrics.csv")
     assert sorted(set(rows["step"])) == [3, 6]

@@ -8,10 +8,10 @@ from common.config.files import papers
 from common.config.rows import rows
 from common.config.strict import strict
 from common.experiment import Experiment, load
-from common.sweeps.plan import Reproduce, experiments
+from common.sweeps.plan import STUDY, Reproduce, experiments
 
 PAPERS = papers()
-EXPERIMENTS = [(paper, name) for paper in PAPERS for name in sorted(rows(paper))]
+EXPERIMENTS = [(paper, name) for paper in (*PAPERS, STUDY) for name in sorted(rows(paper))]
 
 
 @cache
@@ -24,7 +24,7 @@ def experiment(name: str, paper: str) -> Experiment:
 
 
 def laptop(paper: str) -> list[str]:
-    """The paper's rows that run on a laptop: none of cluster/."""
+    """The paper's own rows that run on a laptop: none of cluster/."""
     return [name for of, name in EXPERIMENTS if of == paper and "/" not in name]
 
 
@@ -46,7 +46,7 @@ def runs(paper: str, scale: str) -> list[Experiment]:
 
 SCALES = [
     (paper, scale)
-    for paper in PAPERS
+    for paper in (*PAPERS, STUDY)
     for scale in asked(paper).scales
     if not scale.startswith("cluster")
 ]

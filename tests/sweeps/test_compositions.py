@@ -6,20 +6,17 @@ from compositions import EXPERIMENTS, PAPERS, SCALES, composed, experiment, runs
 from tiny import ROOT
 
 from common.config.compose import compose
-
-# of the rows that run on a laptop, where a paper says so
-LAPTOP_GROUP = {"fade": 8, "over_sharpening": 8}
+from common.sweeps.plan import STUDY
 
 
 @pytest.mark.parametrize(("paper", "name"), EXPERIMENTS)
 def test_every_experiment_composes_and_fits(paper, name):
     x = experiment(name, paper)
-    assert (x.paper, x.name) == (paper, name.rpartition("/")[2])  # the run folder is the file's
+    folder = "study_maze" if name.startswith("maze/") else paper
+    assert (x.paper, x.name) == (folder, name.rpartition("/")[2])  # the run folder is the file's
     assert x.sampling.prompts % x.optim.mini_batches == 0
     assert max(x.eval.k) <= x.eval.n
     assert x.label != "???"
-    if "/" not in name:
-        assert x.sampling.group_size == LAPTOP_GROUP.get(paper, x.sampling.group_size)
 
 
 @pytest.mark.sweep
@@ -45,7 +42,9 @@ def test_every_scale_names_runs_that_exist_and_differ(paper, scale):
     assert any(x.optim.steps == 0 for x in found) or scale == "jobs_smoke"
     names = [x.run_id for x in found]
     assert len(set(names)) == len(names)
-    assert {x.paper for x in found} == {paper}
+    of_study = scale in ("smoke", "laptop", "full")
+    folder = "study_maze" if scale == "maze" else STUDY if of_study else paper
+    assert {x.paper for x in found} == {folder}
 
 
 @pytest.mark.parametrize("paper", PAPERS)
