@@ -13,8 +13,7 @@ from tiny import ROOT
 from common.config.resolve import named
 from common.config.words import pairs
 from common.errors import UserError
-from common.metrics.bases import base_seed
-from common.sweeps.plan import experiments, from_base, makers, only
+from common.sweeps.plan import STUDY, experiments, makers, only, with_seed
 from common.sweeps.reproduce import compute, reproduce, train_all
 from papers.f_grpo.simulation.config import Simulation
 
@@ -29,7 +28,7 @@ def test_smoke_results_are_kept_apart(paper):
 def test_the_rest_waits_for_the_base_model_and_the_end_for_all(monkeypatch, tmp_path):
     calls = []
 
-    def noted(tasks, workers, then):
+    def noted(tasks, workers, then=()):
         calls.append((tasks, workers, then))
 
     monkeypatch.setattr("common.sweeps.reproduce.run_all", noted)
@@ -37,12 +36,13 @@ def test_the_rest_waits_for_the_base_model_and_the_end_for_all(monkeypatch, tmp_
     waiting = replace(config.parts["theory"], after="base")
     config = replace(config, parts=config.parts | {"theory": waiting})
     reproduce(config, calls.append)
-    (first, workers, rest), end = calls
+    (first, *_), (last, workers, rest), end = calls
     assert workers == 3
-    assert [title.split("-s")[0] for title, _, _ in first] == ["base", "simulation"]
+    assert [title.split("-")[:2] for title, _, _ in first] == [["base", "s1"]]
+    assert [title.split("-")[:2] for title, _, _ in last] == [["base", "s2"], ["simulation"]]
     assert rest[0][0] == "theory"
-    assert len(rest) == len(experiments(config))
-    assert first[0][0] not in [title for title, _, _ in rest]
+    assert len(rest) == len(experiments(config)) - 1
+    assert not {title for title, *_ in (*first, *last)} & {title for title, *_ in rest}
     assert end is config
 
 
@@ -102,7 +102,7 @@ def test_every_base_model_is_made_before_what_starts_from_it(monkeypatch, tmp_pa
     calls = []
     monkeypatch.setattr("common.sweeps.reproduce.run_all", lambda *a, **k: calls.append((*a, k)))
     rows = runs_of("f_grpo", "smoke")[:2]
-    found = [replace(from_base(x, n), results_dir=str(tmp_path)) for n in range(3) for x in rows]
+    found = [replace(with_seed(x, n), results_dir=str(tmp_path)) for n in range(3) for x in rows]
     base, trained = found[::2], found[1::2]
 
     def titles(tasks):
@@ -124,17 +124,17 @@ def test_every_base_model_is_made_before_what_starts_from_it(monkeypatch, tmp_pa
 
 
 @pytest.mark.sweep
-def test_later_seeds_are_the_scales_own_runs_from_base_models_of_their_own():
-    own = runs_of("cov_grpo", "full")
-    found = experiments(only(asked("cov_grpo", "scale=full"), "", "7"))
-    assert {x.run_id for x in own} <= {x.run_id for x in found}
-    seeds = {x.seed: x.model.pretrain.seed for x in found}
-    assert seeds == dict.fromkeys(range(1, 6), 0) | {6: 1, 7: 2}
-    few = experiments(only(asked("cov_grpo", "scale=full"), "grpo,base", "6-7"))
-    names = [x.run_id for x in found if x.name in ("grpo", "base") and x.seed > 5]
-    assert sorted(x.run_id for x in few) == sorted(names)
-    made = [x.seed for x in makers(found)]
-    assert made == [1, 6, 7]
+def test_asked_rows_and_seeds_are_the_scales_own_runs_from_base_models_of_their_own():
+    own = {x.run_id: x for x in runs_of("cov_grpo", "full")}
+    few = experiments(only(asked("cov_grpo", "scale=full"), "grpo,base,clip_cov", "5-6"))
+    assert {(x.name, x.seed) for x in few} == {
+        (name, seed) for name in ("grpo", "base", "clip_cov") for seed in (5, 6)
+    }
+    assert [x.name for x in few if x.run_id not in own] == ["clip_cov"]  # seed 6 of five
+    assert all(own.get(x.run_id, x) == x for x in few)
+    more = experiments(only(asked("cov_grpo", "scale=full"), "grpo,base", "11"))
+    assert {x.seed: x.model.pretrain.seed for x in more} == {n: n for n in range(1, 12)}
+    assert [(x.name, x.seed) for x in makers(more)] == [("base", n) for n in range(1, 12)]
 
 
 @pytest.mark.parametrize(
@@ -145,8 +145,11 @@ def test_rows_and_seeds_that_are_not_there_are_refused(key, value):
         only(asked("cov_grpo", "scale=laptop"), **({"rows": "", "seeds": ""} | {key: value}))
 
 
-def test_seeds_that_are_not_stored_have_base_models_of_their_own():
-    bases = [base_seed(seed) for seed in range(1, 20)]
-    assert bases[:9] == [0, 0, 0, 0, 0, 1, 2, 1, 2]
-    assert len(set(bases[9:])) == 10
-    assert not set(bases[9:]) & set(bases[:9])
+@pytest.mark.parametrize("paper", PAPERS)
+def test_rows_of_the_study_stand_in_the_studys_folder(paper):
+    sweeps = asked(paper, "scale=full").sweeps
+    assert {row.partition("/")[0] for one in sweeps for row in one.rows} == {STUDY}
+    for x in experiments(only(asked(paper, "scale=full"), "base,grpo", "1")):
+        assert (x.paper, x.scope) == (STUDY, "laptop")
+    with refuses("rows", "study/no_such"):
+        asked(paper, "scale=smoke", "scales.smoke.sweeps.0.rows=[study/no_such]")
