@@ -104,7 +104,7 @@ EXPECTED = {
         unfilled={"no run of it is in the results": 2},  # Table 10: papers/fade/hidden_states
         waiting={"rho_perp", "rho_perp_above"},
         apart={
-            "power_5": "holds",  # 3.1 points are not the printed 2.56, and within a run's noise of it
+            "power_5": "holds",  # 3.1 is not the printed 2.56, and within a run's noise
             # all made-up trainings log one entropy, and have one plateau
             **dict.fromkeys(
                 (
