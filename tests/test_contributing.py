@@ -39,7 +39,7 @@ def checkout(tmp_path_factory) -> Path:
     """The checkout and the document's files; of the papers one, for the report takes three seconds
     for each."""
     folder = tmp_path_factory.mktemp("checkout")
-    documents.copied(folder, r"results/|tests/|papers/(?!f_grpo|__init__)")
+    documents.copied(folder, r"results/|tests/|papers/(?!f_grpo|study|__init__)")
     (folder / ".venv").symlink_to(sys.prefix)
     documents.written(DOCUMENT, folder)
     return folder

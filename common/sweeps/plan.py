@@ -305,9 +305,11 @@ def without(config: Reproduce, names: Collection[str]) -> Reproduce:
 
 def only(config: Reproduce, rows: str, seeds: str) -> Reproduce:
     """Return `config` with the rows A,B of its scale and with these seeds: "10" means 1 to 10,
-    "6-10" means 6 to 10. Empty text means all rows, or the sweeps' own seeds."""
+    "6-10" means 6 to 10. Empty text means all rows, or the sweeps' own seeds. The base model stays,
+    since every row is compared with it."""
     if rows:
-        config = without(config, {*config.names} - {*some_of("rows", rows, config.names)})
+        kept = {*some_of("rows", rows, config.names), BASE}
+        config = without(config, {*config.names} - kept)
     if seeds:
         match = re.fullmatch(r"(?:(\d+)-)?(\d+)", seeds)
         first, last = (int(match[1] or 1), int(match[2])) if match else (0, 0)

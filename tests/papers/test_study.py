@@ -153,8 +153,9 @@ def test_a_seed_needs_five_levels(last, first, kept):
 
 
 @pytest.mark.parametrize(
-    ("ran", "reach", "able"), [(3, 3, True), (4, 3, True), (5, 3, False), (9, 6, True), (9, 5, False)]
-)  # fmt: skip
+    ("ran", "reach", "able"),
+    [(3, 3, True), (4, 3, True), (5, 3, False), (9, 6, True), (9, 5, False)],
+)
 def test_a_comparison_needs_two_thirds_of_the_seeds(ran, reach, able):
     low = {seed: run((0, 1, 5), (0, 1, 5)) for seed in range(reach + 1, ran + 1)}
     pair = seeds((0, 2, 20), (0, 2, 20), ran), seeds((0, 2, 20), (0, 2, 20), ran) | low

@@ -17,7 +17,7 @@ def built(tmp_path):
     folder = stored(committed / "p")
     (folder / "comparison.md").write_text("# P")
     (folder / "figures").mkdir()
-    for name in ("fig10", "fig9", "laptop_strong_matched"):
+    for name in ("fig10", "fig9", "cluster_fig1"):
         (folder / "figures" / f"{name}.png").write_bytes(b"")
 
     def build(root="none", to="page"):
@@ -50,8 +50,16 @@ def test_counts_are_of_print_each_kind_and_a_cluster(built):
 
 def test_figures_are_links_from_the_folder_of_the_page(built):
     found = [*dict.fromkeys(re.findall(r'src="([^"]*)"', built(to="a/b")))]
-    names = ["laptop_strong_matched", "fig9", "fig10"]
+    names = ["cluster_fig1", "fig9", "fig10"]
     assert found == [f"../../reference/p/figures/{name}.png" for name in names]
+
+
+def test_the_studys_overview_stands_first_where_it_is(built, tmp_path):
+    path = tmp_path / "reference" / "study" / "figures" / "overview.png"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"")
+    first, *_ = re.findall(r'src="([^"]*)"', built())
+    assert first == "../reference/study/figures/overview.png"
 
 
 def test_own_results_stand_in_the_place_of_the_committed_ones(built, tmp_path):

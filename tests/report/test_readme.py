@@ -2,46 +2,64 @@
 
 import pandas as pd
 import pytest
+from test_verdicts import gap, stored, written
 from tiny import ROOT
 
-from common.comparison.gains import against_base
+from common.comparison.frontier import GRPO, LOWER
 from common.report import readme, verdicts
 from rlvr_papers import docs
 
-HOME, REFERENCE = ROOT / "papers", ROOT / "results" / "reference"
 
-
-@pytest.mark.parametrize("file", ["README.md", "docs/evidence.md"])
+@pytest.mark.parametrize("file", ["README.md", "docs/evidence.md", "papers/study/README.md"])
 def test_the_tables_are_those_of_the_committed_results(file):
     assert docs.pages()[file] == (ROOT / file).read_text(), "stale: make docs"
 
 
-def test_the_figure_holds_every_papers_rows(tmp_path):
-    papers = [
-        verdicts.paper(name, HOME, REFERENCE / name) for name in verdicts.papers(HOME, REFERENCE)
-    ]
-    for paper in papers:
-        (tmp_path / paper.name).mkdir()
-        table = (REFERENCE / paper.name / "against_base.csv").read_bytes()
-        (tmp_path / paper.name / "against_base.csv").write_bytes(table)
-    readme.draw(papers, tmp_path)
-    drawn = pd.read_csv(tmp_path / "overview.csv")
-    pd.testing.assert_frame_equal(drawn, pd.read_csv(REFERENCE / "overview.csv"))
-    assert set(drawn["paper"]) == {paper.name for paper in papers}
+@pytest.fixture
+def shown(tmp_path):
+    """The README's lines of a paper with the headline claim `rl`, for its gaps and its verdict."""
+    home, folder = written(tmp_path / "papers"), tmp_path / "reference" / "p"
+    lower = {"method": "M", "against": f"{GRPO} {LOWER}", "reading": readme.LAST}
+    lower |= {"benchmark": "rare", "metric": "pass@64", "difference": -1.0, "low": -3, "high": 1}
+
+    def lines(*gaps: dict, word="holds", power=()) -> list[list[str]]:
+        stored(folder, rl=word)
+        pd.DataFrame([gap(claim="exact"), *gaps]).to_csv(folder / "gaps.csv", index=False)
+        worlds = pd.DataFrame(power, columns=["claim", "world", "seeds", "decided"])
+        worlds.to_csv(folder / "power.csv", index=False)
+        (folder.parent / "study").mkdir()
+        table = pd.DataFrame([lower | {"p_holm": 0.5}])
+        table.to_csv(folder.parent / "study" / "methods.csv", index=False)
+        hours = pd.DataFrame({"paper": ["p"], "low": [900], "high": [1200.4]})
+        hours.to_csv(folder.parent / "gpu_hours.csv", index=False)
+        text = readme.table([verdicts.paper("p", home, folder)], folder.parent)
+        rows = [[x.strip() for x in line.split("|")[1:-1]] for line in text.splitlines()]
+        assert rows[0] == readme.HEAD
+        return rows[2:]
+
+    return lines
 
 
-@pytest.mark.parametrize("seeds", [3, 1])
-def test_a_method_is_compared_with_the_base_model_and_too_few_seeds_have_no_interval(seeds):
-    rows = []
-    for seed in range(1, seeds + 1):
-        for method, value in (("base", 20.0), ("GRPO", 30.0 + seed), ("M", 25.0 + seed)):
-            for benchmark, metric in (("natural", "pass@1"), ("rare", "pass@64")):
-                row = {"table": "t", "method": method, "benchmark": benchmark, "metric": metric}
-                row |= {"model": "m", "k": int(metric[5:]), "unit": "percent", "seed": seed}
-                rows.append(row | {"step": 200, "value": value, "run_id": f"{method}{seed}"})
-    about = {"against_base": {"table": "t", "methods": ["GRPO", "M"]}}
-    found = against_base(about, pd.DataFrame(rows), None)
-    mean = (seeds + 1) / 2
-    assert found["difference"].tolist() == pytest.approx([10 + mean] * 2 + [5 + mean] * 2)
-    assert found["low"].notna().all() == (seeds == 3)
-    assert against_base({}, pd.DataFrame(rows), None).empty
+def test_a_headline_claim_stands_with_its_effects_and_what_a_rerun_costs(shown):
+    ran = gap(a="table=strong, method=M")
+    printed = [ran | {"scope": "published", "difference": x} for x in (2.0, 4.0)]
+    power = [("rl", "as_printed", 3, 0.9), ("rl", "as_printed", 1, 0.25), ("rl", "null", 1, 0.1)]
+    (line,) = shown(ran, *printed, power=power)  # our reading of it is no line
+    assert line[1:] == ["h", "+3.0", "+7.1 [3.4, 10.8]", "-1.0 [-3.0, 1.0]", "holds", *line[6:]]
+    assert line[6:] == ["900 to 1,200", "25 %"]
+
+
+@pytest.mark.parametrize(
+    ("word", "low", "p"),
+    [("inconclusive", 3.39, True), ("holds", 3.39, False), ("inconclusive", -1.0, False)],
+)
+def test_the_corrected_p_stands_where_the_interval_alone_would_decide(shown, word, low, p):
+    (line,) = shown(gap(a="method=M", low=low), word=word)
+    assert line[5] == word
+    assert ("0.12" in line[3]) == p
+
+
+def test_what_was_not_run_has_no_effect(shown):
+    (line,) = shown(word="not run")
+    assert line[2:6] == ["no number", "not run", "", "not run"]
+    assert line[7] == "not known"

@@ -88,7 +88,7 @@ def test_bad_requests_are_refused(overrides, message):
 
 
 def test_where_a_run_failed_the_others_are_compared_before_the_error(monkeypatch, tmp_path):
-    def failing(tasks, workers, then):
+    def failing(tasks, workers, then=()):
         raise UserError("relu has failed")
 
     monkeypatch.setattr("common.sweeps.reproduce.run_all", failing)

@@ -1,6 +1,6 @@
 """Measure how similar hidden states of right and of wrong responses are (FADE Sec. 15.1, 15.2).
 
-python -m papers.fade.hidden_states [prompts=100] [group_size=16] [key=value ...]    laptop runs
+python -m papers.fade.hidden_states [prompts=100] [group_size=16] [key=value ...]    the study
 python -m papers.fade.hidden_states checkpoints=[FOLDER,...] "of=['experiment=NAME']"
 """
 

@@ -1,7 +1,7 @@
 """Similarity of hidden states among right and among wrong responses, in checkpoints and in
 synthetic data (FADE Sec. 15.1, 15.2; Fig. 3 left, Tables 10, 11).
 
-The checkpoints answer training prompts. They are the final models of all finished FADE laptop runs
+The checkpoints answer training prompts. They are the final models of all finished runs of the study
 below results_dir with the models that these started from, or given checkpoints of any size. The
 formulas are in papers/fade/hidden_states/formulas.py. Written to results_dir/fade/hidden_states:
 
@@ -46,7 +46,7 @@ class States:
     prompts: int
     group_size: int
     seed: int
-    checkpoints: list[str]  # folders; empty: the laptop runs below results_dir
+    checkpoints: list[str]  # folders; empty: the study's runs below results_dir
     of: list[str]  # overrides of a FADE experiment: the checkpoints use its prompts and verifier
     device: Literal["cpu", "cuda"]
     responses: int  # the number of responses that the model reads at once
@@ -81,7 +81,7 @@ def run(config: States, progress: bool = False) -> Path:
 def jobs_of(config: States) -> list[tuple[Checkpoint, dict]]:
     """Return (checkpoint, configuration of its run) for all checkpoints to measure.
 
-    These are the given ones, or each base model and the laptop runs that started from it.
+    These are the given ones, or each base model and the study's runs that started from it.
     """
     import yaml
 

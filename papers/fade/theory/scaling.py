@@ -1,5 +1,5 @@
-"""Pass@k scaling (FADE sec 12): Theorem 12.1 on known densities. The fits to sample counts of the
-laptop runs are in papers/fade/fits/."""
+"""Pass@k scaling (FADE sec 12): Theorem 12.1 on known densities. Fits to sample counts are in
+papers/fade/fits/."""
 
 import numpy as np
 import pandas as pd

@@ -1,7 +1,7 @@
 """Measure the geometry of weight changes (FADE Sec. 4.2, 15).
 
 python -m papers.fade.weights before=FOLDER after=[FOLDER,...] [full_up_to=4096] [key=value ...]
-python -m papers.fade.weights                       the laptop runs of FADE below results_dir
+python -m papers.fade.weights                       the study's runs below results_dir
 """
 
 from common.cli import main

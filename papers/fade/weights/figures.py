@@ -18,7 +18,7 @@ TITLES = {
 
 
 def draw(root: Path) -> None:
-    """Draw Fig. 5 of the laptop runs, for every base model that `root` has tables of."""
+    """Draw Fig. 5 of the study's runs, for every base model that `root` has tables of."""
     home = root / "fade" / "geometry"
     for table in sorted((home / "laptop").glob("**/tensors.csv")):
         name = "_".join(table.parent.relative_to(home).parts)

@@ -10,11 +10,9 @@ import pytest
 from compositions import asked
 from tiny import ROOT, TINY
 
-from common.backends.local import train
 from common.claims.judge import judge
 from common.claims.judge import load as load_claims
 from common.comparison import compare, training
-from common.comparison.gather import gather
 from common.comparison.spec import spec_of
 from common.experiment import load
 from common.reproduce import finish
@@ -51,11 +49,10 @@ def test_laptop_experiments_have_the_papers_values(name):
     steps = printed("training steps")
     assert x.optim.warmup_steps == printed("warmup ratio") * steps
     assert x.optim.mini_batches == 1
-    assert x.method.kl_coef == (0 if name.endswith("no_kl") else 0.04)
+    assert x.method.kl_coef == 0.04
     assert x.method.aggregation["_target_"].endswith(".sequence_mean_token_mean")
-    if name != "base":
-        checkpoints = {*range(x.eval.every, x.optim.steps, x.eval.every), x.optim.steps}
-        assert {steps, 1.5 * steps, 2 * steps} <= checkpoints
+    checkpoints = {*range(x.eval.every, x.optim.steps, x.eval.every), x.optim.steps}
+    assert {steps, 1.5 * steps, 2 * steps} <= checkpoints
     assert x.data.verifier == {"_target_": "common.verifiers.countdown.verify"}
 
 
@@ -202,27 +199,22 @@ def test_an_order_of_covariances_is_paired_by_seed_and_means_are_over_steps(tmp_
 
 
 @pytest.mark.sweep
-def test_tiny_runs_end_in_verdicts_and_figures(results, capsys):
-    tiny = [o for o in TINY if "optim.steps" not in o]
-    for name in ("base", "grpo_sequence", "cw_grpo_group"):
-        where = [f"results_dir={results}", "eval.k=[1,8]", "kl_from_start=false"]
-        steps = ["table=base"] if name == "base" else ["optim.steps=2"]
-        x = load([f"experiment={name}", *tiny, *where, *steps], "study")
-        train(x, progress=False)
+def test_a_tiny_measurement_ends_in_verdicts_and_a_figure(results, capsys):
     config = asked("cov_grpo", f"results_dir={results}")
-    part = ["steps=2", "seeds=[1,2]", f"overrides={json.dumps(tiny)}".replace('"', "'")]
+    tiny = [o for o in TINY if "optim.steps" not in o]
+    part = ["steps=2", "seeds=[2,6]", f"overrides={json.dumps(tiny)}".replace('"', "'")]
     config.scales["laptop"].parts["covariance"] = part
     compute(config, "covariance")
     finish(config)
     folder = results / "cov_grpo"
     assert {path.stem for path in (folder / "figures").glob("*.png")} == {"covariance"}
     verdicts = pd.read_csv(folder / "claims.csv").set_index("id")["laptop"]
-    print(verdicts.to_string())
+    assert verdicts["cw_grpo_avg_15b"] == "not run"
     covered = [i for i in verdicts.index if i.startswith(("dominate", "drift", "intact"))]
     assert set(verdicts[covered]) == {"inconclusive"}  # two seeds
     rows = pd.concat(covariance_rows(results))
     assert not rows.duplicated(["method", "benchmark", "metric", "seed"]).any()
-    assert set(rows["seed"]) == {1, 2}
+    assert set(rows["seed"]) == {2, 6}
     counted = verdicts.value_counts()
     said = capsys.readouterr().out
     assert f"claims, laptop: {counted['inconclusive']} inconclusive, {counted['not run']} " in said
