@@ -30,6 +30,7 @@ SIZES = {  # heads of 32 are vLLM's smallest on a CPU
     "heads": 2,
     "kv_heads": 1,
     "intermediate_size": 64,
+    "seed": 0,  # one base model for all seeds
 }
 PRETRAIN = ["model.name=tiny", *(f"model.pretrain.{key}={value}" for key, value in SIZES.items())]
 SMALL = [

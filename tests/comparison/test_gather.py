@@ -77,6 +77,11 @@ def test_claims_read_planned_runs_alone(tmp_path):
     assert lines(tmp_path, "study") == {"GRPO": 3, "FADE": 3, "GRPO, not planned": 1}
 
 
+def test_a_papers_own_run_may_stand_in_a_table_of_the_study(tmp_path):
+    trained(tmp_path, "method=rloo", "label=mine", "table=lr 1e-5", "seed=1")
+    assert lines(tmp_path) == {"mine": 1}
+
+
 def test_a_scope_whose_runs_are_gone_is_gone(tmp_path):
     run = trained(tmp_path, "method=rloo", "label=rloo", "table=mine", "seed=1")
     gather(tmp_path, "f_grpo").write(tmp_path, "f_grpo")

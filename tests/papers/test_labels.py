@@ -1,39 +1,35 @@
-"""Claims, pairs and figures speak of methods that the papers' laptop rows have."""
-
-import importlib
+"""Claims on the study speak of methods that it has, and a paper's full scale trains all of them."""
 
 import pytest
+from compositions import PAPERS, asked
 from tiny import ROOT
 
-from common.claims.file import read
-from common.comparison.spec import spec_of
+from common.claims.file import LAPTOP, load, parse
+from common.comparison.frontier import AT_EQUAL, BASE, GRPO, LOWER, LOWER_GRPO, RATE
 from common.config.rows import rows
+from common.sweeps.plan import OF_STUDY, STUDY
+
+LABELS = {OF_STUDY + name: row["label"] for name, row in rows(STUDY).items()}
 
 
-def named(node, where=()):
-    """The methods of every selector below `node` in a laptop table, with what `where` adds."""
-    where = dict(where)
-    if isinstance(node, list):
-        for one in node:
-            yield from named(one, where)
-    elif isinstance(node, dict):
-        where |= node.get("where", {})
-        found = where | node
-        if str(found.get("table", "")).startswith("laptop_") and "," not in found["table"]:
-            methods = found.get("method", [])
-            yield from [methods] if isinstance(methods, str) else methods
-        for key, one in node.items():
-            if key != "where":
-                yield from named(one, where)
+def spoken(paper: str) -> set[tuple[str, str]]:
+    """(table, method) of the study that the paper's claims read."""
+    found = set()
+    for claim in load(ROOT / "papers" / paper / "claims.yaml"):
+        for one in parse("", claim[LAPTOP])[2] if LAPTOP in claim else ():
+            table, methods = str(one.get("table")), one.get("method")
+            if pair := AT_EQUAL.fullmatch(table):
+                assert methods in pair.groups()
+                found.add((LOWER, GRPO) if methods == LOWER_GRPO else (RATE, methods))
+            elif table in (BASE, RATE, LOWER):
+                found |= {(table, x) for x in ([methods] if isinstance(methods, str) else methods)}
+    return found
 
 
-@pytest.mark.parametrize("paper", ["f_grpo", "cov_grpo", "two_stage", "over_sharpening", "fade"])
-def test_claims_pairs_and_figures_speak_of_methods_that_are_there(paper):
-    labels = {row["label"] for row in rows(paper).values()} | {"base"}
-    spoken = {method for pair in spec_of(paper).pairs for method in pair}
-    spoken |= set(importlib.import_module(f"papers.{paper}.figures").MAIN)
-    _, claims = read(ROOT / "papers" / paper / "claims.yaml")
-    for claim in claims:
-        spoken.update(named(claim.get("laptop", {})))
-    assert len(spoken) > 5
-    assert spoken <= labels
+@pytest.mark.parametrize("paper", PAPERS)
+def test_claims_speak_of_methods_that_the_full_scale_trains(paper):
+    sweeps = asked(paper).scales["full"].sweeps
+    trained = {
+        (sweep.table, LABELS[row]) for sweep in sweeps for row in sweep.rows if row in LABELS
+    }
+    assert spoken(paper) | {(BASE, BASE)} == trained

@@ -236,7 +236,7 @@ def test_what_slurm_refuses_is_refused_before_anything_is_submitted(lab, change,
 
 def test_the_commands(lab, results):
     """submit, status and cancel as a user types them, from another folder than the checkout."""
-    sweep = "{table: t, rows: [base], seeds: [1], overrides: ['device=cpu']}"
+    sweep = "{table: t, rows: [study/base], seeds: [1], overrides: ['device=cpu']}"
     words = ["scale=smoke", f"results_dir={results}", f"scales.smoke.sweeps=[{sweep}]"]
 
     def command(*given):

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from made_up_runs import made_up_counts, made_up_run
 
+from common.claims.select import REFUSED
 from common.comparison import compare
 from common.comparison.spec import spec_of
 from common.experiment import load
@@ -62,4 +63,4 @@ def test_a_claim_that_fails_is_shown_as_failing(tmp_path):
     assert verdicts["published"]["focal_grpo"] == "holds"
     # every run passes most levels before its first checkpoint
     assert verdicts["laptop"]["focal_grpo_matched"] == "inconclusive"
-    assert "refused" in verdicts["laptop_numbers"]["focal_grpo_matched"]
+    assert REFUSED in verdicts["laptop_numbers"]["focal_grpo_matched"]

@@ -1,4 +1,4 @@
-"""FADE's experiments and scales, and one tiny run."""
+"""FADE's rows of the study, and one tiny run."""
 
 from functools import partial
 
@@ -8,35 +8,32 @@ import pytest
 from tiny import TINY
 
 from common.config.resolve import resolve
+from common.config.rows import rows
 from common.experiment import load
 from common.methods.binding import bind, largest_weight
-from papers.fade import figures
 
-EXPERIMENTS = [name for name in compositions.laptop("fade") if not name.startswith("code")]
-experiment = partial(compositions.experiment, paper="fade")
+experiment = partial(compositions.experiment, paper="study")
 
 
 @pytest.mark.sweep
 def test_experiments_are_what_their_labels_say():
-    for label, delta in figures.DELTAS.items():
-        (x,) = [x for x in map(experiment, EXPERIMENTS) if x.label == label]
-        assert x.method.advantage.get("delta", 1.0) == delta
-    for name, alpha in (("power_2", 2), ("power_3", 3)):
+    for name, delta in (("03", 0.3), ("05", 0.5), ("07", 0.7), ("15", 1.5), ("2", 2)):
+        x = experiment(f"asym_{name}")
+        assert (x.label, x.method.advantage["delta"]) == (f"AsymGRPO (delta={delta:g})", delta)
+    for name, alpha in (("power", 2), ("power_3", 3)):
         advantage = experiment(name).method.advantage
         assert (advantage["alpha"], advantage["normalise"]) == (alpha, False)
-    controllers = {
-        name: experiment(name).method.controller for name in EXPERIMENTS if "fade" in name
-    }
+    names = [name for name in rows("study") if name.startswith("fade")]
+    controllers = {name: experiment(name).method.controller for name in names}
     plain = controllers["fade"]
     assert plain == controllers["fade_equalised"]
     changed = {
         "fade_printed_ema": {"ema": "printed"},
-        "fade_alpha_only": {"adapt": "alpha"},
         "fade_delta_only": {"adapt": "delta"},
         "fade_entropy": {"adapt": "entropy"},
-        "fade_low_target": {"target_fraction": 0.25},
         "fade_high_target": {"target_fraction": 1.0},
     }
+    assert {*names} == {*changed, "fade", "fade_equalised", "fade_log_schedule"}
     for name, change in changed.items():
         assert controllers[name] == {**plain, **change}
         assert all(plain[key] != value for key, value in change.items())
@@ -46,9 +43,9 @@ def test_experiments_are_what_their_labels_say():
 
 @pytest.mark.parametrize(
     ("name", "share"),
-    # max |A| by hand at G = 8 over GRPO's (7/8) / sqrt(7/64 * 8/7) = 7 / sqrt(8): mean GRPO 7/8,
-    # Power 2 (7/8)^2, delta = 0.5 doubles the failures of 7 right: 2 * 7/8, MaxRL (7/8) / (1/8)
-    [("mean_only", 7 / 8), ("power_2", 49 / 64), ("asym_05", 14 / 8), ("max_rl", 7)],
+    # max |A| by hand at G = 8 over GRPO's (7/8) / sqrt(7/64 * 8/7) = 7 / sqrt(8): Power 2
+    # (7/8)^2, delta = 0.5 doubles the failures of 7 right: 2 * 7/8
+    [("power", 49 / 64), ("asym_05", 14 / 8)],
 )
 def test_equalised_runs_have_grpos_largest_weight(name, share):
     x, plain = experiment(f"{name}_equalised"), experiment(name)
@@ -64,7 +61,7 @@ def test_one_tiny_run_logs_the_controller(results):
     from common.backends import run_experiment
 
     steps = ["optim.steps=4", "eval.every=2", f"results_dir={results}"]
-    folder = run_experiment(load(["experiment=fade", *TINY, *steps], "fade"), progress=False)
+    folder = run_experiment(load(["experiment=fade", *TINY, *steps], "study"), progress=False)
     log = pd.read_json(folder / "metrics.jsonl", lines=True)
     p_hat = 0.5
     for row in log.itertuples():

@@ -26,27 +26,31 @@ experiment = partial(compositions.experiment, paper="over_sharpening")
 
 
 @pytest.mark.parametrize(
-    ("name", "alpha"),
-    [("iac", 1), ("iac_alpha05", 0.5), ("iac_alpha15", 1.5), ("iac_alpha2", 2), ("dapo_iac", 1)],
+    ("name", "alpha"), [("iac", 1), ("iac_alpha05", 0.5), ("iac_alpha15", 1.5), ("iac_alpha2", 2)]
 )
-def test_equal_weight_divides_the_learning_rate_by_seven_to_the_alpha(name, alpha):
+def test_the_largest_weight_of_iac_is_grpos_times_seven_to_the_alpha(name, alpha):
+    x, grpo = (compositions.experiment(one, "study") for one in (name, "grpo"))
+    sizes = [largest_weight(bind(one.method), 8, one.reward, {}) for one in (x, grpo)]
+    assert sizes[0] / sizes[1] == pytest.approx(7**alpha)
+
+
+def test_the_equalised_row_is_iac_at_a_rate_that_gives_grpos_largest_weight():
     from common.config.resolve import resolve
 
-    x, plain = experiment(f"{name}_equalised"), experiment(name)
-    assert x.method == plain.method
-    assert x.optim.mini_batches == plain.optim.mini_batches
+    x, plain, grpo = (
+        compositions.experiment(name, "study") for name in ("iac_equalised", "iac", "grpo")
+    )
+    assert (x.method, x.optim.mini_batches) == (plain.method, plain.optim.mini_batches)
     assert plain.optim.equalise_to is None
-    method = bind(x.method)
-    reference = bind(experiment("grpo").method)
-    assert resolve(x.optim.equalise_to, "optim.equalise_to").func is reference.advantage.func
-    share = largest_weight(method, 8, x.reward, {}) / largest_weight(reference, 8, x.reward, {})
-    assert share == pytest.approx(7**alpha)
+    reference = bind(grpo.method).advantage.func
+    assert resolve(x.optim.equalise_to, "optim.equalise_to").func is reference
 
 
 def test_alpha_zero_is_grpo_exactly():
     from common.methods.binding import all_groups
 
-    zero, grpo = (experiment(name) for name in ("iac_alpha0", "grpo"))
+    zero = load(["experiment=iac", "method.advantage.alpha=0"], "study")
+    grpo = compositions.experiment("grpo", "study")
     both = [group_weights(x.bound, all_groups(8), grpo.reward, {}) for x in (zero, grpo)]
     np.testing.assert_array_equal(*both)
 
@@ -105,10 +109,10 @@ def test_one_tiny_run_with_iac_dapo_and_the_memory_network(pretrained, tmp_path)
         "eval.every=2",
         "optim.mini_batches=4",
     ]
-    x = load(["experiment=dapo_iac_dlc", *settings], "over_sharpening")
+    x = load(["method=dapo_iac_dlc", *settings], "over_sharpening")
     assert set(MODEL) <= set(settings)
     folder = run_experiment(x, progress=False)
     rows = pd.read_csv(folder / "metrics.csv")
-    assert set(rows["method"]) == {"DAPO+IAC+DLC"}
+    assert set(rows["method"]) == {x.label}
     log = pd.read_json(folder / "metrics.jsonl", lines=True)
     assert {"entropy", "memory_loss"} <= set(log)
