@@ -133,8 +133,7 @@ def _in_words(mine: pd.DataFrame) -> str:
             return "cannot be read at both rates"
         words.append("more" if row["low"] > 0 else "less" if row["high"] < 0 else "open")
     said = {"more": "more than", "less": "less than", "open": "not told from"}
-    text = f"{said[words[0]]} GRPO at its rate, {said[words[1]]} GRPO one rate lower"
-    return text + ": a lower learning rate does as much here" * (words == ["more", "open"])
+    return f"{said[words[0]]} GRPO at its rate, {said[words[1]]} GRPO one rate lower"
 
 
 def verdicts(papers: list[Paper]) -> str:

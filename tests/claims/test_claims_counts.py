@@ -1,5 +1,7 @@
 """Claims with counts of problems: no false verdicts, pairing, pass@k of any k."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,7 +11,6 @@ from scipy.stats import t as student
 
 from common.claims.gaps import combine, row
 from common.claims.select import Found, indexed, select, tidy
-from common.metrics.bootstrap import clustered_bounds
 from common.metrics.paired import Interval, subsampling_test
 from common.metrics.passk import pass_at_k
 
@@ -126,8 +127,7 @@ def test_app_i_is_told_where_there_are_twice_as_many_samples_as_k(k, known):
     test = subsampling_test(*both, n=16, ks=[k], m=max(k, 4), iterations=2000, seed=0)
     assert shown["subsampling_p"] == test[0]["p"]
     assert (shown["n_seeds"], shown["n_problems"]) == (3, 30)
-    assert shown["prompt_low"] < shown["difference"] < shown["prompt_high"]
-    assert shown["seed_low"] < shown["difference"] < shown["seed_high"]
+    assert shown["low"] < shown["difference"] < shown["high"]
     assert shown["mdd"] > 0
 
 
@@ -139,14 +139,16 @@ def test_the_detectable_difference_is_detected_four_times_in_five():
     assert np.mean(abs(drawn) > student.ppf(0.975, df)) == pytest.approx(0.8, abs=0.03)
 
 
-def test_bootstraps_over_problems_and_over_seeds():
-    rng = np.random.default_rng(4)
-    seeds, problems = rng.normal(0, 1, (40, 1)), rng.normal(0, 3, (1, 60))
-    x = 5 + seeds + problems
-    (low, high), (below, above) = clustered_bounds([x], strata=None, draws=4000, seed=0)
-    half = 1.96 * problems.std() / np.sqrt(60)  # of a mean of 60 problems
-    assert (high - low) / 2 == pytest.approx(half, rel=0.1)
-    assert (above - below) / 2 == pytest.approx(1.96 * seeds.std() / np.sqrt(40), rel=0.1)
-    strata = ["a"] * 59 + ["b"]  # they weigh the same, whatever their size
-    (low, high), _ = clustered_bounds([x], strata=strata, draws=4000, seed=0)
-    assert (low + high) / 2 == pytest.approx((x[:, :59].mean() + x[:, 59].mean()) / 2, abs=0.1)
+def test_an_interval_ends_where_a_share_is_possible_and_has_a_width():
+    """B has 1, 2 and 6 percent: A cannot be more than three points below it on average."""
+    same = {"tables": ("t",), "benchmarks": ("b",)}
+    b = Found("B", (1, 2, 3), np.array([1.0, 2.0, 6.0]), metrics=("pass@1",), **same)
+    a = replace(b, values=np.array([1.0, 1.0, 1.0]))
+    gap = combine([(1, a), (-1, b)])
+    low, high = gap.interval.bounds()
+    assert (gap.ends, low < -3) == ((-3.0, high), True)
+    nats = [replace(x, metrics=("token_entropy",)) for x in (a, b)]
+    assert combine([(1, nats[0]), (-1, nats[1])]).ends == (low, high)
+    shown = row(combine([(1, a), (-1, a)]), 0.0)
+    assert np.isnan([shown["low"], shown["high"]]).all()
+    assert shown["p"] == 1
