@@ -26,7 +26,7 @@ STUDY_HEAD = [
     *["at equal pass@1, equal rate", "at equal pass@1, one rate lower", "in words"],
 ]
 HEAD = [
-    *["paper", "headline claim", "printed", "here, nine base models"],
+    *["paper", "headline claim", "printed", "here"],
     *["beside GRPO one learning rate lower", "verdict here"],
     *["GPU-hours of the paper's tables", "power of one such rerun"],
 ]
