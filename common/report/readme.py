@@ -142,14 +142,8 @@ def verdicts(papers: list[Paper]) -> str:
     lines = []
     for kind in KINDS:
         for ours in (False, True):
-            counts = {
-                one.name: Counter(
-                    c.findings[LAPTOP].word for c in one.claims if c.kind == kind and c.ours == ours
-                )
-                for one in papers
-            }
-            for name, count in [*counts.items(), ("all", sum(counts.values(), Counter()))]:
-                if total := sum(count[word] for word in SHOWN):
-                    said = f"{kind}, our readings" if ours else kind
-                    lines.append([said, name, *(str(count[w]) for w in SHOWN), str(total)])
-    return markdown(["decided on", "paper", *SHOWN, "all"], lines, "llrrrrrr")
+            claims = [c for one in papers for c in one.claims if (c.kind, c.ours) == (kind, ours)]
+            count = Counter(claim.findings[LAPTOP].word for claim in claims)
+            whose = "our readings" if ours else "the papers' claims"
+            lines.append([kind, whose, *(str(count[word]) for word in SHOWN), str(len(claims))])
+    return markdown(["decided on", "", *SHOWN, "all"], lines, "llrrrrrr")
