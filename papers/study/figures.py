@@ -91,5 +91,5 @@ def overview(task: str, table: pd.DataFrame, path: Path) -> None:
         axis.annotate(text, (column + 0.1, at), color=color, va="center", fontsize=7)
     axis.set_xlim(right=column + 6)
     axis.set(xlabel="pass@1 gained over the base model (points)", ylabel="rare pass@64 (points)")
-    axis.set_title(f"After the last step, against the base model ({task})", fontsize=9)
+    axis.set_title(f"After the last step, minus the own base models ({task})", fontsize=9)
     save(figure, path, shown)

@@ -6,9 +6,12 @@ from math import comb
 import numpy as np
 import pandas as pd
 import pytest
+from compositions import runs
 from scipy.special import expit
 
 from common.claims.judge import judge
+from common.comparison.frontier import RATE
+from common.comparison.gather import of_study
 from common.config.files import ROOT
 from common.evaluation.checkpoints import plateau_step
 from common.metrics.noise import (
@@ -23,7 +26,7 @@ from common.metrics.noise import (
 )
 
 RUNS = 12  # of one curve: 66 pairs
-PAPERS = ("f_grpo", "two_stage", "over_sharpening", "fade", "cov_grpo")
+SCALE = "countdown"  # of the study
 
 
 def pooled(frame: pd.DataFrame, by: list[str]) -> tuple[float, int]:
@@ -63,34 +66,34 @@ def test_the_seeds_spread_is_what_print_and_our_own_seeds_bound():
     assert large == pytest.approx(SEED_SD["large k"], abs=0.1)
 
 
-def last(paper: str) -> pd.DataFrame:
-    """Our own runs at their last step, by base model (docs/evidence.md, item 10)."""
-    d = pd.read_csv(ROOT / "results" / "reference" / paper / "laptop" / "metrics.csv.gz")
-    d = d[d["metric"].isin(["pass@1", "pass@64", "pass@256", "token_entropy"]) & (d["step"] > 0)]
-    end = d.groupby(["table", "method", "seed", "benchmark", "metric"])["step"].transform("max")
-    d = d[d["step"] == end]
-    return d.assign(base=np.where(d["seed"] <= 5, 0, 1 + d["seed"] % 2))
+def beside_the_base_model(wide: pd.DataFrame) -> tuple[float, int]:
+    """The variance of runs, method by seed, that neither the method nor the seed's base model
+    explains, and its degrees of freedom."""
+    x = wide.to_numpy()
+    rest = x - x.mean(0) - x.mean(1, keepdims=True) + x.mean()
+    df = (x.shape[0] - 1) * (x.shape[1] - 1)
+    return float((rest**2).sum() / df), df
 
 
 @pytest.mark.sweep
 def test_our_own_seeds_scatter_by_as_much():
-    key, small, large, shares = ["table", "method", "base"], [], [], []
-    for paper in PAPERS:
-        d = last(paper)
-        natural = d["benchmark"] == "natural"
-        entropy = d[natural & (d["metric"] == "token_entropy")]
-        entropy = entropy.assign(value=np.log(entropy["value"]))
-        shares.append(pooled(entropy, key)[0] ** 0.5)
-        small.append(pooled(d[natural & (d["metric"] == "pass@1")], key))
-        many = d[d["metric"].isin(["pass@64", "pass@256"])]
-        many = many[many["benchmark"].isin(["natural", "rare"])]
-        large.append(pooled(many, [*key, "benchmark", "metric"]))
-    found = together(*small), together(*large), float(np.median(shares))
-    print([round(x, 2) for x in found])
-    assert found[2] == pytest.approx(0.03, abs=0.005)
-    assert found[2] < SEED_SHARE  # which is from more tables
-    assert 1 <= found[0] / SEED_SD["small k"] < 2
-    assert 0.8 <= found[1] / SEED_SD["large k"] < 1.5
+    """The study's rows with nine seeds, after the last step."""
+    stored, _ = of_study(ROOT / "results" / "reference", {x.label for x in runs("study", SCALE)})
+    rows = stored.rows[stored.rows["table"] == RATE]
+    rows = rows[rows["step"] == rows.groupby("run_id")["step"].transform("max")]
+    found = {}
+    for place, part in rows.groupby(["benchmark", "metric"]):
+        wide = part.pivot_table("value", "method", "seed").dropna()
+        found[place] = np.log(wide) if place[1] == "token_entropy" else wide
+    assert min(wide.shape for wide in found.values()) >= (10, 9)
+    small = together(beside_the_base_model(found["natural", "pass@1"]))
+    many = [(benchmark, f"pass@{k}") for benchmark in ("natural", "rare") for k in (64, 256)]
+    large = together(*(beside_the_base_model(found[place]) for place in many))
+    share = together(beside_the_base_model(found["natural", "token_entropy"]))
+    print([round(x, 2) for x in (small, large, share)])
+    assert 1 <= small / SEED_SD["small k"] < 2
+    assert 0.8 <= large / SEED_SD["large k"] < 1.5
+    assert 0.5 < share / SEED_SHARE < 1
 
 
 def test_a_metric_has_the_spread_of_its_k():

@@ -8,6 +8,7 @@ ROOT = Path(__file__).parents[2]
 # A one-layer Qwen2 that writes valid expressions and is right two times in a hundred: about 3 s.
 MODEL = [
     "model.name=test-qwen2",
+    "model.pretrain.seed=0",  # one model for all seeds
     "model.pretrain.demonstrations=8000",
     "model.pretrain.batch_size=64",
     "model.pretrain.lr=0.03",
