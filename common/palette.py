@@ -12,7 +12,7 @@ from zlib import crc32
 COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999"]
 GREY = "#999999"
 FAMILIES = {  # colour -> names: a name covers all methods that begin with it
-    "#000000": ("grpo", "mc_grpo"),
+    "#000000": ("grpo", "mc_grpo", "kl", "entropy"),
     "#0072B2": ("f_grpo", "f_dapo", "f_cispo", "focal"),
     "#D55E00": ("fade",),
     "#009E73": ("cw_grpo",),
@@ -20,7 +20,7 @@ FAMILIES = {  # colour -> names: a name covers all methods that begin with it
     "#CC79A7": ("grpo_n", "gspo_n", "negative_only", "quantile"),
     "#56B4E9": ("dapo", "ds_grpo", "cispo", "ppo"),
     "#332288": ("gspo", "skew_r", "softmax", "log_mean_exp"),
-    "#999933": ("mean", "rloo", "drgrpo", "dr_grpo", "reinforce", "t2t", "max_rl"),
+    "#999933": ("mean", "rloo", "drgrpo", "dr_grpo", "reinforce", "t2t", "max_rl", "maxrl"),
     "#44AA99": ("power", "easy_power", "pass", "binary_contrastive", "relu"),
     "#882255": ("asym", "positive_only", "ha_dw"),
     "#AA4499": ("clip_cov", "kl_cov"),
@@ -35,6 +35,8 @@ PLACES = {
     "grpo_n_8": 0,
     "grpo_n_32": 1,
     "grpo_n_2": 2,
+    "kl": 3,
+    "entropy_bonus": 4,
     "f_grpo_n_8_gamma_0_5": 0,
     "f_grpo_n_8_gamma_1": 1,
     "cw_grpo_by_group": 1,

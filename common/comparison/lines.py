@@ -76,7 +76,7 @@ def _plan(
     from common.sweeps.plan import planned, rows  # imported here: it loads torch
 
     def wanted(sweep, row: str) -> bool:
-        return sweep.table == table and rows(paper)[row].get("label") == method
+        return sweep.table == table and rows(paper).get(row, {}).get("label") == method
 
     paper, smoke = config_of(run).get("paper", ""), run.parents[1].name == "smoke"
     found = [x for x in planned(paper, seeds, wanted, smoke) if x.paper == paper]

@@ -46,7 +46,11 @@ def table(papers: list[Paper], reference: Path) -> str:
     lines = []
     for one in papers:
         path = reference / one.name / "power.csv"
-        power = pd.read_csv(path) if path.exists() else pd.DataFrame(columns=["claim"])
+        power = (
+            pd.read_csv(path)
+            if path.exists()
+            else pd.DataFrame(columns=["claim", "world", "seeds", "decided"])
+        )
         gaps = pd.read_csv(reference / one.name / "gaps.csv")
         for claim in one.headlines:
             if claim.kind == RL and not claim.ours:

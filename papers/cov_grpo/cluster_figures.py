@@ -9,8 +9,8 @@ from common.comparison.cluster_figures import PREFIX, Curve, Figure, along
 from common.comparison.gather import Gathered
 from common.comparison.training import logs
 from common.losses import contributions
+from common.palette import look
 from common.plotting import panels, save
-from papers.cov_grpo.figures import MAIN
 
 MODELS = {  # name of the figure: the model's name in Table 2
     "fig1_7b": "Qwen-2.5-Math-7B-Instruct",
@@ -39,7 +39,7 @@ def draw(root: Path, cells: pd.DataFrame, cluster: Gathered) -> list[Figure]:
             cluster.rows,
             name=name,
             model=model,
-            colors={"GRPO": MAIN["GRPO"], OURS: MAIN["CW-GRPO"]},
+            colors={"GRPO": look("GRPO").color, OURS: look("CW-GRPO").color},
             curves=CURVES,
             about=f"Fig. 1: entropy along training, {model}; the reward beside it is ours.",
         )
@@ -64,7 +64,7 @@ def fig3(root: Path, rows: pd.DataFrame) -> Figure:
         return Figure(name, left_out=words)
     drawn = pd.concat(parts, ignore_index=True)[HELD]
     figure, axes = panels(1, width=4.2, height=3.0)
-    axis, color = axes[0, 0], MAIN[FIG3["method"]]
+    axis, color = axes[0, 0], look(FIG3["method"]).color
     for _, seed in drawn.groupby("seed"):
         x = 100 * seed["share"]
         axis.fill_between(x, 100 * seed["low"], 100 * seed["high"], color=color, alpha=0.2, lw=0)

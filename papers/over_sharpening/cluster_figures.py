@@ -7,7 +7,7 @@ import pandas as pd
 
 from common.comparison.cluster_figures import Curve, Figure, along
 from common.comparison.gather import Gathered
-from papers.over_sharpening.figures import ENTROPY
+from common.palette import colors
 
 
 def draw(root: Path, cells: pd.DataFrame, cluster: Gathered) -> list[Figure]:
@@ -22,7 +22,7 @@ def draw(root: Path, cells: pd.DataFrame, cluster: Gathered) -> list[Figure]:
         cluster.rows,
         name="fig6",
         model="Qwen3-8B",
-        colors={method: ENTROPY[method] for method in ("DAPO", "DAPO+IAC")},
+        colors=colors(["DAPO", "DAPO+IAC"]),
         curves=[Curve("entropy in training", column="entropy")],
         about="Fig. 6: entropy of Qwen3-8B's policy along training, nats a token, of its rollouts. "
         "Printed (App. I): DAPO falls to about 0.08, DAPO+IAC fluctuates between 0.20 and 0.24.",

@@ -7,9 +7,9 @@ import pandas as pd
 
 from common.comparison.cluster_figures import Curve, Figure, along
 from common.comparison.gather import Gathered
+from common.palette import colors
 from papers.two_stage.case_study import write_page
 from papers.two_stage.cluster import GREEDY
-from papers.two_stage.figures import MAIN
 
 FIGURES = {  # name -> number in the paper, model, methods
     "fig2": (2, "Qwen2.5-Math-7B", ("GRPO", "GRPO-N", "GSPO", "GSPO-N")),
@@ -37,7 +37,7 @@ def draw(root: Path, cells: pd.DataFrame, cluster: Gathered) -> list[Figure]:
             cluster.rows,
             name=name,
             model=model,
-            colors={method: MAIN[method] for method in methods},
+            colors=colors(methods),
             curves=CURVES,
             start="Base Model",
             about=f"Fig. {number}: {model} along training. Accuracy and entropy are of greedy "
