@@ -125,12 +125,13 @@ def at_equal_accuracy(counts: pd.DataFrame, tables: Sequence[str]) -> tuple[pd.D
     """Return (result rows of diversity at equal accuracy, by seed; the same by problem) for each
     of `tables` that is called "A vs B at equal pass@1". B may be LOWER_GRPO. A pair that cannot be
     compared has rows without a value, and the metric's name says why; a pair that was not run has
-    none."""
+    none. A seed whose base model was not run is left out."""
     named = {table: found for table in tables if (found := AT_EQUAL.fullmatch(table))}
     if not named or counts.empty:
         return pd.DataFrame(columns=COLUMNS), {}
     benchmark, metric = DIVERSITY
-    runs = curves(counts[counts["benchmark"].isin((ACCURACY[0], benchmark))])
+    started = counts["seed"].isin(counts.loc[counts["method"] == BASE, "seed"])
+    runs = curves(counts[started & counts["benchmark"].isin((ACCURACY[0], benchmark))])
     model, rows, behind = counts["model"].iloc[0], [], {}
     for table, found in named.items():
         places = [(LOWER, GRPO) if x == LOWER_GRPO else (RATE, x) for x in found.groups()]

@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import expit, gammaln, logit, ndtri, stdtr, stdtridf, stdtrit
+from scipy.special import gammaln, stdtr, stdtridf, stdtrit
 
 from common.errors import UserError
 from common.metrics.passk import pass_at_k, pass_at_k_table
@@ -34,19 +34,6 @@ class Interval:
     def half(self) -> float:
         """Return half of the interval's length."""
         return stdtrit(self.df, 0.975) * self.stderr
-
-    def of_share(self, problems: int) -> tuple[float, float]:
-        """Return `bounds` of a percentage, inside 0..100: the t interval of its logit, with the
-        standard error that the delta method gives. At 0 and 100 itself it is Wilson's interval for
-        this number of problems."""
-        share = self.value / 100
-        if not 0 < share < 1:
-            z = float(ndtri(0.975)) ** 2
-            far = 100 * z / (problems + z)
-            return (0.0, far) if share <= 0 else (100 - far, 100.0)
-        half = self.half() / 100 / (share * (1 - share))
-        low, high = (expit(logit(share) + side) for side in (-half, half))
-        return 100 * float(low), 100 * float(high)
 
     def of_difference(self, start: float) -> tuple[float, float]:
         """Return `bounds` of a percentage minus another one, whose value is `start`: no end stands

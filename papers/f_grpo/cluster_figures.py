@@ -25,7 +25,7 @@ from common.palette import look
 from common.plotting import panels, save
 from papers.f_grpo import gamma, maze_figures
 
-GROUPS = {  # Fig. 1's settings, as Table 3 names them: tick label, colour (as in figures.MAIN)
+GROUPS = {  # Fig. 1's settings, as Table 3 names them: tick label, colour
     "GRPO (N=2)": ("N=2", look("GRPO (N=2)").color),
     "GRPO (N=8)": ("N=8", look("GRPO (N=8)").color),
     "GRPO (N=32)": ("N=32", look("GRPO (N=32)").color),

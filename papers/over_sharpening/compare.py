@@ -1,9 +1,7 @@
 """Over-sharpening's result rows besides those of its runs.
 
 AVG@8 is read as pass@1, its expectation; PASS@8 is read as the unbiased pass@8. There are rows of
-the toy (table "toy"), of the theory's counts (table "theory"), and of two other readings of the
-paper's protocol: table "<table>, peak" (the best checkpoint for each benchmark and metric on its
-own) and the metric "bootstrap best@8".
+the toy (table "toy") and of the theory's counts (table "theory").
 """
 
 from pathlib import Path

@@ -520,3 +520,11 @@ def test_a_saved_picture_keeps_the_colours_of_methods_apart(drawn):
     picture = Image.open(drawn / "study" / "figures" / "keeps.png").convert("RGB")
     shown = {"#{:02X}{:02X}{:02X}".format(*color) for _, color in picture.getcolors(2**20)}
     assert {look(method).color for method in ("FADE", "IAC", "KL", "GRPO-N")} <= shown
+
+
+def test_a_seed_without_its_base_model_is_left_out_of_a_comparison():
+    counts = pd.read_csv(REFERENCE / "study" / "laptop" / "counts.csv.gz")
+    counts = counts[counts["method"].isin([BASE, GRPO, "FADE"]) & (counts["table"] != LOWER)]
+    orphan = (counts["method"] == BASE) & (counts["seed"] == 9)
+    rows, _ = at_equal_accuracy(counts[~orphan], ["FADE vs GRPO at equal pass@1"])
+    assert sorted(rows["seed"].unique()) == list(range(1, 9))
