@@ -29,8 +29,6 @@ def run(*, gpus, nodes, rank, address, folder, model, share):
         model.mkdir(parents=True)
 """
 
-SAME = "model.pretrain.seed=1"  # the model of seed 1
-
 
 def rated(x, **asked):
     train = x.data.train | {"solve_rate": {"n": 4, "mean": 0.5} | asked}
@@ -46,7 +44,7 @@ def command(tmp_path, monkeypatch):
 
 
 def test_trainings_on_the_same_prompts_wait_for_one_pass(tiny):
-    a, b = rated(tiny("label=A")), rated(tiny("seed=2", SAME, "label=B", "method=f_grpo"))
+    a, b = rated(tiny("label=A")), rated(tiny("seed=2", "label=B", "method=f_grpo"))
     other, whole = rated(tiny(), n=8), tiny("name=whole")
     jobs = {job.key: job for job in plan.plan([a, b, other, whole], [])}
     rates = [job for job in jobs.values() if job.kind == "rates"]
