@@ -90,8 +90,12 @@ def _effect(row: pd.Series, word: str = "") -> str:
 
 
 def _lower(row: pd.Series, study: pd.DataFrame) -> str:
-    """Return the same difference against GRPO one learning rate lower."""
-    method = str(row["a"]).rpartition("method=")[2].partition(", step")[0]
+    """Return the same difference against GRPO one learning rate lower; "" for a claim that is read
+    at another step than the last or against another method than GRPO at the study's group size."""
+    baseline = str(row["b"]).rpartition("method=")[2]
+    if baseline not in (GRPO, f"{GRPO} (sequence mean)"):  # with a step it ends otherwise
+        return ""
+    method = str(row["a"]).rpartition("method=")[2]
     same = study[(study["method"] == method) & (study["against"] == f"{GRPO} {LOWER}")]
     same = same[(same["reading"] == LAST) & (same["metric"] == row["metric"])]
     same = same[same["benchmark"] == row["benchmark"]].dropna(subset=["difference"])

@@ -41,7 +41,7 @@ def shown(tmp_path):
 
 
 def test_a_headline_claim_stands_with_its_effects_and_what_a_rerun_costs(shown):
-    ran = gap(a="table=strong, method=M")
+    ran = gap(a="table=strong, method=M", b=f"table=strong, method={GRPO}")
     printed = [ran | {"scope": "published", "difference": x} for x in (2.0, 4.0)]
     power = [("rl", "as_printed", 3, 0.9), ("rl", "as_printed", 1, 0.25), ("rl", "null", 1, 0.1)]
     (line,) = shown(ran, *printed, power=power)  # our reading of it is no line
@@ -54,9 +54,18 @@ def test_a_headline_claim_stands_with_its_effects_and_what_a_rerun_costs(shown):
     [("inconclusive", 3.39, True), ("holds", 3.39, False), ("inconclusive", -1.0, False)],
 )
 def test_the_corrected_p_stands_where_the_interval_alone_would_decide(shown, word, low, p):
-    (line,) = shown(gap(a="method=M", low=low), word=word)
+    (line,) = shown(gap(a="method=M", b=f"method={GRPO}", low=low), word=word)
     assert line[5] == word
     assert ("0.12" in line[3]) == p
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [("method=M, step=6", f"method={GRPO}, step=6"), ("method=M", "method=GRPO (N=32)")],
+)
+def test_another_reading_has_no_effect_beside_the_lower_rate(shown, a, b):
+    (line,) = shown(gap(a=a, b=b))
+    assert line[4] == ""
 
 
 def test_what_was_not_run_has_no_effect(shown):
