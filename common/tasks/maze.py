@@ -7,12 +7,15 @@ and one path leads to the goal: the single target sequence of the paper. With `l
 more doors are opened, and a prompt has many right paths. The target is then the shortest path and,
 among equally short ones, the first in the order of MOVES.
 
-What those sources leave open is our choice. It is an argument where it changes the task:
+What differs from the set-up, and what is an argument:
 
-    generator  "depth_first" (long corridors) or "kruskal" (short ones with many branches)
-    ends       where start and goal are: two "random" rooms, or "corners", top left and bottom right
     tokens     MaxRL's are words such as WALL or NEWLINE. Ours are one character each, in the same
                roles, without marks around or before the grid, plus unused tokens up to 32
+    draws      MaxRL's maze/generate_maze.py (commit c0698eb) draws a million mazes by randomised
+               Prim from the corner (1, 1) to (15, 15), with seed 0, and holds 256 of them out:
+               generator "prim", ends "corners". Ours are other mazes of the same distribution. The
+               other generators are "depth_first" (long corridors) and "kruskal" (short ones with
+               many branches), and the other ends are two "random" rooms
 
 Mazes are split by a hash of grid, start and goal into train, dev (for choosing hyperparameters)
 and test: no test maze is seen before the test.
@@ -31,7 +34,7 @@ MOVES = "UDLR"  # up, down, left, right
 USED = (WALL, FREE, START, GOAL, ROW_END, ASK, DONE, *MOVES)
 VOCABULARY = 32  # tokens of the public model, end and padding included
 WORDS = (*USED, *(f"<{i}>" for i in range(VOCABULARY - 2 - len(USED))))  # the model's tokens
-GENERATORS = ("depth_first", "kruskal")
+GENERATORS = ("depth_first", "kruskal", "prim")
 ENDS = ("random", "corners")
 SPLITS = {"train": range(0, 80), "dev": range(80, 90), "test": range(90, 100)}
 
@@ -157,7 +160,7 @@ def _grids(
     """Return `size` distinct (grid, target path) pairs of a split."""
     rng = random.Random(f"maze-{split}-{seed}")
     rooms = side // 2
-    tree = _depth_first if generator == "depth_first" else _kruskal
+    tree = {"depth_first": _depth_first, "kruskal": _kruskal, "prim": _prim}[generator]
     made: dict[str, str] = {}
     tried = 0
     while len(made) < size:
@@ -228,6 +231,22 @@ def _kruskal(rng: random.Random, rooms: int) -> set[Door]:
         if root(a) != root(b):
             parent[root(a)] = root(b)
             doors.add((a, b))
+    return doors
+
+
+def _prim(rng: random.Random, rooms: int) -> set[Door]:
+    """Return the doors of a random tree that grows from the first room: take any room beside the
+    tree and open the door to any of its neighbours in the tree, until no room is left (randomised
+    Prim, as in MaxRL's maze/generate_maze.py)."""
+    beside, doors, tree = _beside(rooms), set(), {0}
+    border = list(beside[0])
+    while border:
+        room = border.pop(int(rng.random() * len(border)))
+        inside = [other for other in beside[room] if other in tree]
+        other = inside[int(rng.random() * len(inside))]
+        doors.add((room, other) if room < other else (other, room))
+        tree.add(room)
+        border += [new for new in beside[room] if new not in tree and new not in border]
     return doors
 
 
