@@ -8,71 +8,53 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.plotting import COLORS, band, panels, save
+from common.plotting import COLORS, band, legend, panels, save
 
 ACTIONS = {1: COLORS[0], 2: COLORS[1], 3: COLORS[2], 4: COLORS[3]}
 ROLES = {1: "explored, r > 0", 2: "unexplored, best", 3: "explored, r = 0", 4: "fourth"}
-VARIANTS = {  # (optimizer, method) -> title, ending of the file name
-    ("sgd", "full"): ("plain step", ""),
-    ("sgd", "negative"): ("plain step, -N", "_n"),
-    ("adam", "full"): ("Adam", "_adam"),
-    ("adam", "negative"): ("Adam, -N", "_adam_n"),
-}
+STEPS = {"sgd": ("plain step", ""), "adam": ("Adam", "_adam")}  # title, ending of the file name
 
 
 def draw(toy: Path, folder: Path) -> None:
-    """Draw every figure of the tables in the folder `toy` into `folder`."""
+    """Draw the figures of full gradients, one with each step, from the tables in the folder `toy`
+    into `folder`. The paper's figures have no -N."""
     paths = pd.read_csv(toy / "paths.csv.gz")
     settings = json.loads((toy / "settings.json").read_text())
-    seeds = f"{settings['seeds']} seeds"
-    for figure, group in paths.groupby("figure", sort=False):
-        cells = {cell["name"]: cell for cell in settings["figures"][figure]}
-        if figure == "fig1":
-            for variant, (title, ending) in VARIANTS.items():
-                shown = _of(group, variant)
-                if len(shown):
-                    name = f"Fig. 1, {title}: mean, 10-90 % of {seeds}"
-                    width = list(range(0, len(cells), 3))
-                    rows = [[(variant, c) for c in list(cells)[i : i + 3]] for i in width]
-                    grid(rows, shown, cells, name, folder / f"{figure}{ending}")
-        else:
-            there = [variant for variant in VARIANTS if len(_of(group, variant))]
-            rows = [[(variant, c) for c in cells] for variant in there]
-            name = f"Fig. {figure[3:].replace('_', ', held: ')}: mean, 10-90 % of {seeds}"
-            grid(rows, group, cells, name, folder / figure)
+    full = paths[paths["method"] == "full"]
+    for (figure, optimizer), group in full.groupby(["figure", "optimizer"], sort=False):
+        cells, (step, ending) = settings["figures"][figure], STEPS[optimizer]
+        name = f"Fig. {figure[3:].replace('_logits', ', initial logits held')}, {step}: mean and "
+        name += f"10-90 % of {settings['seeds']} seeds" + "; dashed: expected path" * (not ending)
+        grid(group, cells, 3 if figure == "fig1" else len(cells), name, folder / (figure + ending))
 
 
-def grid(rows: list[list], paths, cells: dict, name: str, path: Path) -> None:
-    """Draw one panel for each (variant, cell). Dashed: the expected path of the plain step."""
-    figure, axes = panels(len(rows[0]), len(rows), 2.7, 2.15, sharex=True, sharey=True)
-    for line, row in zip(axes, rows, strict=True):
-        for axis, (variant, cell) in zip(line, row, strict=True):
-            part = _of(paths, variant)
-            part = part[part["cell"] == cell]
-            for action, curve in part.groupby("action"):
-                step, color = curve["step"].clip(lower=0.9), ACTIONS[action]
-                band(axis, step, curve, color, label=f"$a_{action}$ ({ROLES[action]})")
-                axis.plot(step, curve["expected"], color=color, ls="--", lw=0.9)
-            axis.set_xscale("log")
-            axis.set(ylim=(-0.03, 1.03))
-            axis.set_title(_title(cells[cell], VARIANTS[variant][0], len(rows) > 2), fontsize=7)
+def grid(paths: pd.DataFrame, cells: list[dict], columns: int, name: str, path: Path) -> None:
+    """Draw one panel for each cell. Its title has the settings in which the cells differ, and the
+    figure's title those that they share. Dashed: the expected path of the plain step."""
+    said = [_said(cell) for cell in cells]
+    shared = [one for one in said[0] if all(one in other for other in said)]
+    rows = -(-len(cells) // columns)  # titles and legend take 0.9 inches
+    figure, axes = panels(columns, rows, 2.7, 2 + 0.9 / rows, sharex=True, sharey=True)
+    for axis, cell, own in zip(axes.flat, cells, said, strict=True):
+        part = paths[paths["cell"] == cell["name"]]
+        for action, curve in part.groupby("action"):
+            step, color = curve["step"].clip(lower=0.9), ACTIONS[action]
+            band(axis, step, curve, color, label=f"$a_{action}$ ({ROLES[action]})")
+            axis.plot(step, curve["expected"], color=color, ls="--", lw=0.9)
+        axis.set(xscale="log", ylim=(-0.03, 1.03))
+        axis.set_title("\n".join(one for one in own if one not in shared), fontsize=8)
     for axis in axes[-1]:
         axis.set_xlabel("step")
     for axis in axes[:, 0]:
         axis.set_ylabel(r"$\pi(a)$")
-    labels = max((axis.get_legend_handles_labels() for axis in axes.flat), key=lambda x: len(x[1]))
-    figure.legend(*labels, loc="outside lower center", ncols=min(4, len(rows[0])))
-    dashed = any(variant[0] == "sgd" for row in rows for variant, _ in row)
-    figure.suptitle(name + "; dashed: expected path" * dashed, fontsize=9)
+    legend(figure, axes[0, 0], columns)
+    figure.suptitle("\n".join([name, ", ".join(shared)]), fontsize=9)
     save(figure, path, None)
 
 
-def _of(rows: pd.DataFrame, variant: tuple[str, str]) -> pd.DataFrame:
-    return rows[(rows["optimizer"] == variant[0]) & (rows["method"] == variant[1])]
-
-
-def _title(cell: dict, variant: str, many: bool) -> str:
+def _said(cell: dict) -> list[str]:
+    """Return the settings of a cell as text."""
     rewards, policy = (", ".join(f"{x:g}" for x in cell[key]) for key in ("rewards", "policy"))
-    head = f"{variant}, {cell['name']}\n" if many else ""
-    start = r"$\pi_0$" if cell["hold"] == "policy" else r"$\pi_0$ at $\tau$ = 1"
-    return f"{head}r = ({rewards})\n{start}: ({policy})"
+    start = r"$\pi_0$" if cell["hold"] == "policy" else r"$\pi_0$ ($\tau$ = 1)"
+    said = [f"r = ({rewards})", f"{start} = ({policy})", f"G = {cell['G']}"]
+    return [*said, rf"$\tau$ = {cell['temperature']:g}"]

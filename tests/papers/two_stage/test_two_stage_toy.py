@@ -8,7 +8,7 @@ import pytest
 
 from common.config.compose import compose
 from common.config.strict import strict
-from papers.two_stage.toy import tables
+from papers.two_stage.toy import figures, tables
 from papers.two_stage.toy.config import Cell, Toy
 from papers.two_stage.toy.formulas import gradient, negatives
 from papers.two_stage.toy.stages import Stages
@@ -167,3 +167,20 @@ def test_run_resumes_to_the_same_bytes(tmp_path, monkeypatch):
     tables.run(replace(c, optimizers=["sgd"]))  # the same folder, fewer parts shown
     assert calls == ["adam"]
     assert set(pd.read_csv(files[0])["optimizer"]) == {"sgd"}
+
+
+def test_figures_are_one_row_of_full_gradients_for_each_step(tmp_path, monkeypatch):
+    c = config(f"results_dir={tmp_path}", "steps=12", "seeds=2")
+    folder, drawn = tables.run(c), {}
+    monkeypatch.setattr(figures, "save", lambda figure, path, _: drawn.update({path.name: figure}))
+    figures.draw(folder, tmp_path)
+    names = ("fig1", "fig5", "fig6", "fig6_logits", "fig7")
+    assert set(drawn) == {name + step for name in names for step in ("", "_adam")}
+    rows = {name: one.axes[0].get_gridspec().nrows for name, one in drawn.items()}
+    assert rows == {name: 2 if name.startswith("fig1") else 1 for name in drawn}
+    titles = [axis.get_title() for axis in drawn["fig5_adam"].axes]
+    assert titles == ["G = 2", "G = 3", "G = 5", "G = 10"]
+    first = next(one for one in c.figures["fig5"] if one.G == 2)
+    assert all(f"{p:g}" in drawn["fig5_adam"].get_suptitle() for p in first.policy)
+    for line in drawn["fig7"].axes[0].lines:  # one method's curve
+        assert len(line.get_xdata()) == len(c.recorded())
