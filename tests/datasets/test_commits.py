@@ -24,6 +24,14 @@ def move_main(folder, commit: str) -> None:
     folder.with_name(commit).symlink_to(folder)
 
 
+def test_a_set_is_pinned_to_one_commit_unless_none_could_be_found():
+    revisions = {key: node.get("revision", "") for key, node in NODES.items()}
+    loose = {key for key, one in revisions.items() if one == "main"}
+    assert loose == {"eval=amc23", "eval=minerva", "eval=olympiadbench", "data=taco"}
+    assert all(len(one) == 40 for key, one in revisions.items() if one and key not in loose)
+    assert revisions["data=math_train"] == revisions["eval=math_lighteval"]
+
+
 def finished(root, name: str, found: dict):
     run = Run(root, "f_grpo", name, {})
     run.keep_sets(found)

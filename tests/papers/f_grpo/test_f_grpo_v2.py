@@ -7,6 +7,7 @@ from claim_rows import verdicts
 from tiny import ROOT
 
 from common.claims import judge
+from common.claims.file import load, predicate
 from common.comparison.published import published
 
 PUBLISHED = ROOT / "papers" / "f_grpo" / "published"
@@ -98,3 +99,11 @@ def test_what_the_second_version_claims_is_as_its_tables_say():
         second = claim["id"].startswith("v2_")
         assert claim["source"].startswith("v2 ") == second
         assert ("_v2" in str(claim.get("published"))) == (claim in mine)
+
+
+def test_no_run_with_invented_coefficients_decides_a_claim():
+    claims = load(ROOT / "papers" / "f_grpo" / "claims.yaml")
+    about = [claim for claim in claims if "DS-GRPO" in repr(predicate(claim, "published"))]
+    assert {claim["id"] for claim in about} >= {"v2_ds_grpo_passk", "v2_ds_grpo_pass1"}
+    for claim in claims:
+        assert "DS-GRPO" not in repr([predicate(claim, scope) for scope in ("laptop", "cluster")])
