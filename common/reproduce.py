@@ -5,8 +5,8 @@
 
 papers/NAME/configs/reproduce.yaml says what a scale runs: rows (named experiment configurations),
 seeds and the paper's own parts. With paper=NAME, --help shows it. seeds=10 runs the seeds 1 to 10
-of each row instead, and seeds=6-10 those, seed by seed: whenever the command is stopped, the seeds
-that it has passed are complete.
+of each row instead, seeds=6-10 and seeds=1,3 those, seed by seed: whenever the command is stopped,
+the seeds that it has passed are complete.
 """
 
 from pathlib import Path

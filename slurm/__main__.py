@@ -4,9 +4,9 @@
     rlvr cancel paper=f_grpo
     srun --gpus-per-node=8 rlvr preflight [device=auto|cpu]
 
-status and cancel take scale=NAME and results_dir=FOLDER. preflight checks the node that it runs on,
-as a job does before it computes: driver, GPUs and their free memory, flash-attn, shared memory,
-TMPDIR, a sum over all GPUs.
+status and cancel take scale=NAME and results_dir=FOLDER; status seeds=1,2,3 shows the jobs of these
+seeds alone. preflight checks the node that it runs on, as a job does before it computes: driver,
+GPUs and their free memory, flash-attn, shared memory, TMPDIR, a sum over all GPUs.
 """
 
 import os
@@ -16,10 +16,11 @@ from common.cli import run
 from common.config.files import known_paper
 from common.config.words import split
 from common.errors import require
+from common.sweeps.plan import seeds_of
 from slurm.tables import asked_for
 
 OPTIONS = {
-    "status": {"paper": "", "scale": "cluster"},
+    "status": {"paper": "", "scale": "cluster", "seeds": ""},
     "cancel": {"paper": "", "scale": "cluster"},
     "preflight": {"device": "auto", "folder": "."},
 }
@@ -38,7 +39,7 @@ def main(words: list[str]) -> None:
     from slurm import status
 
     if verb == "status":
-        print(status.show(Path(asked.root), paper))
+        print(status.show(Path(asked.root), paper, seeds_of(given["seeds"])))
     else:
         cancelled = status.cancel(Path(asked.root), paper)
         print(f"{len(cancelled)} jobs cancelled; finished runs and checkpoints are kept")

@@ -9,9 +9,10 @@ as `python -m papers.NAME.launch`.
 table=NAME,NAME selects the rows of these printed tables, and row=NAME,NAME these rows, with the
 jobs that their evaluations wait for. without=NAME,NAME leaves rows out, such as rows that do not
 fit. scale=NAME selects a scale of the paper's configs/reproduce.yaml; the default is that of the
-table, or `cluster`. profile names a file of configs/slurm/. optim.steps=3 tries row=NAME with three
-steps and one sample per problem; its results are in results/trial. results_dir=FOLDER is the folder
-of all results (default: results).
+table, or `cluster`. seeds=1,2,3 runs these seeds of every row, seeds=5 the seeds 1 to 5, seeds=6-10
+those; n=64 draws 64 samples per problem in every evaluation. profile names a file of
+configs/slurm/. optim.steps=3 tries row=NAME with three steps and one sample per problem; its
+results are in results/trial. results_dir=FOLDER is the folder of all results (default: results).
 verl.KEY=VALUE sets one of verl's own keys for all trainings; it may change only memory and speed.
 Other key=value pairs go to reproduce.yaml.
 """
@@ -33,6 +34,8 @@ OPTIONS = {
     "row": "",
     "scale": "",
     "without": "",
+    "seeds": "",
+    "n": "",
     "profile": "",
     "prefetch": "false",
     "dry_run": "false",
@@ -71,7 +74,7 @@ def launch(paper: str, tables: Mapping[str, Table], words: Sequence[str]) -> Non
     prefetched, dry = (ANSWERS[given[key].lower()] for key in ("prefetch", "dry_run"))
     tuning = [word.removeprefix("verl.") for word in others if word.startswith("verl.")]
     others = [word for word in others if not word.startswith("verl.")]
-    which = {key: given[key] for key in ("table", "row", "scale", "without")}
+    which = {key: given[key] for key in ("table", "row", "scale", "without", "seeds", "n")}
     which["steps"] = given["optim.steps"]
     if prefetched:
         from slurm.prefetch import prefetch
@@ -79,7 +82,7 @@ def launch(paper: str, tables: Mapping[str, Table], words: Sequence[str]) -> Non
         found = chosen(paper, tables, **which, others=others)
         prefetch(found.runs, found.evaluations, found.commands.values())
     elif not given["profile"]:
-        print("\n".join(listing(paper, tables, given["table"])))
+        print("\n".join(listing(paper, tables, given["table"], given["seeds"])))
         print(f"rlvr submit paper={paper} profile=NAME submits them; see --help")
     else:
         from slurm import dry_run, plan, preflight

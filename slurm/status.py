@@ -1,7 +1,9 @@
 """The status of everything that was submitted: one cell per job, and no job is left out."""
 
+import re
 import time
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,12 +96,13 @@ def cancel(root: Path, paper: str) -> list[Cell]:
     return found
 
 
-def show(root: Path, paper: str) -> str:
-    """Return the status as text: counts, one line per job, and failures with the end of their
-    logs."""
-    found = cells(root, paper)
+def show(root: Path, paper: str, seeds: Sequence[int] = ()) -> str:
+    """Return the status as text: counts, one line per job, or per job of these seeds, and failures
+    with the end of their logs."""
+    found = [cell for cell in cells(root, paper) if not seeds or _seed(cell.key) in seeds]
     if not found:
-        raise UserError(f"{records.folder(root, paper)}: nothing was submitted from here")
+        asked = f" with seeds={','.join(map(str, seeds))}" if seeds else ""
+        raise UserError(f"{records.folder(root, paper)}: nothing was submitted from here{asked}")
     counts = Counter(cell.state for cell in found)
     lines = [f"{paper}: {len(found)} jobs; " + ", ".join(f"{n} {s}" for s, n in counts.items())]
     lines += [_line(cell) for cell in found]
@@ -114,6 +117,12 @@ def show(root: Path, paper: str) -> str:
     if lost:
         lines += ["", f"{len(lost)} job(s) without a result; submit again to resume them"]
     return "\n".join(lines)
+
+
+def _seed(key: str) -> int | None:
+    """Return the seed in the run id that a job's key is or begins with; None for other keys."""
+    named = re.search(r"-s(\d+)-[0-9a-f]{8}\b", key)
+    return int(named[1]) if named else None
 
 
 def _cell(root: Path, paper: str, row: dict, known: queue.State | None) -> Cell:

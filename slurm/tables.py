@@ -16,7 +16,16 @@ from common.evaluation.config import Evaluate
 from common.experiment import Experiment
 from common.sweeps.gates import Gated, gates
 from common.sweeps.measures import Measure, measures
-from common.sweeps.plan import Command, Reproduce, evaluations, experiments, run_name, tried
+from common.sweeps.plan import (
+    Command,
+    Reproduce,
+    changed,
+    evaluations,
+    experiments,
+    run_name,
+    seeds_of,
+    tried,
+)
 from common.sweeps.plan import without as without_rows
 from slurm.plan import narrowed
 
@@ -60,25 +69,27 @@ def chosen(
     row: str,
     scale: str,
     without: str,
+    seeds: str = "",
+    n: str = "",
     steps: str = "",
     others: Sequence[str] = (),
 ) -> Chosen:
     """Return the runs and evaluations that the arguments select, with what the evaluations wait
-    for. With `steps` they are short trials of the rows. Raises UserError for an unknown table or
-    row."""
+    for. With `steps` they are short trials of the rows. Every row, a base model too, has the given
+    `seeds` (plan.seeds_of): a comparison with it then has as many pairs as there are seeds. Raises
+    UserError for an unknown table or row."""
     wanted = some_of("table", table, tables)
     named = dict.fromkeys(one for name in wanted for one in tables[name].scales)
     scales = [scale] if scale else [*named] or [CLUSTER]
+    drawn = _number("n", n)
     configs = [asked_for(paper, one, others) for one in scales]
+    configs = [changed(one, seeds=seeds_of(seeds), n=drawn) for one in configs]
     if without:
         left = some_of("without", without, [name for config in configs for name in config.names])
         configs = [without_rows(config, left) for config in configs]
     if steps:
-        require(
-            steps.isdecimal() and int(steps) > 0, "optim.steps", steps, "a whole number above 0"
-        )
         require(bool(row), "optim.steps", steps, "is a trial of one row or some: add row=NAME")
-        configs = [tried(one, int(steps)) for one in configs]
+        configs = [tried(one, _number("optim.steps", steps)) for one in configs]
     runs: dict[str, Experiment] = {}
     for x in (x for config in configs for x in experiments(config)):
         longest = runs.setdefault(x.run_id, x)
@@ -98,9 +109,18 @@ def chosen(
     return Chosen(*kept, configs[0].commands, root, mine, [*starts.values()])
 
 
-def listing(paper: str, tables: Mapping[str, Table], table: str = "") -> Iterator[str]:
-    """Yield lines that say what there is to run, with rows and seeds."""
-    wanted = some_of("table", table, tables) or [*tables]
+def _number(key: str, text: str) -> int:
+    """Return the number above 0 that `text` says; 0 for empty text."""
+    require(not text or (text.isdecimal() and int(text) > 0), key, text, "a whole number above 0")
+    return int(text or 0)
+
+
+def listing(
+    paper: str, tables: Mapping[str, Table], table: str = "", given: str = ""
+) -> Iterator[str]:
+    """Yield lines that say what there is to run, with rows and seeds: those `given`, or else those
+    of the sweeps."""
+    wanted, others = some_of("table", table, tables) or [*tables], seeds_of(given)
     config = asked_for(paper, CLUSTER, ())
     for name in wanted:
         one, seeds = tables[name], dict[str, set[int]]()
@@ -108,7 +128,7 @@ def listing(paper: str, tables: Mapping[str, Table], table: str = "") -> Iterato
         for sweep in (sweep for scale in one.scales for sweep in config.scales[scale].sweeps):
             for row in (run_name(sweep, row) for row in sweep.rows):
                 if keep(sweep.table, row):
-                    seeds.setdefault(row, set()).update(sweep.seeds)
+                    seeds.setdefault(row, set()).update(others or sweep.seeds)
         yield f"table={name}  profile={one.profile}  scale={','.join(one.scales)}  {one.about}"
         for each in sorted({tuple(sorted(found)) for found in seeds.values()}):
             rows = ", ".join(row for row, found in seeds.items() if found == {*each})

@@ -26,9 +26,9 @@ import pandas as pd
 
 from common.claims.gaps import GAPS, MIN_SEEDS, combine, row
 from common.claims.select import PER_PROBLEM, indexed, on_shared_seeds, select, tidy
-from common.comparison.gather import LAPTOP, RERUNS, STUDY, gather, gathered, joined, of_study
+from common.comparison.gather import LAPTOP, RERUNS, gather, gathered, joined, of_study
 from common.comparison.lines import BASE_SEED, differing, settings
-from common.config.files import known_paper
+from common.config.files import STUDY, known_paper
 from common.config.words import options
 from common.errors import UserError, one_of, require
 from common.evaluation.store import stored

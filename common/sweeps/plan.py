@@ -14,7 +14,7 @@ from pydantic import Field, PositiveInt
 
 from common.backends import backend
 from common.config.compose import CONFIGS, compose
-from common.config.files import ROOT
+from common.config.files import ROOT, STUDY
 from common.config.rows import rows
 from common.config.schema import Folder
 from common.config.strict import strict
@@ -24,7 +24,7 @@ from common.evaluation import checkpoints
 from common.evaluation.config import Evaluate, Row
 from common.experiment import Experiment, load
 
-STUDY, OF_STUDY = "study", "study/"  # its name, and what begins the names of its rows elsewhere
+OF_STUDY = f"{STUDY}/"  # what begins the names of the study's rows in a paper's sweeps
 BASE = "base"  # the row of the untrained model that all others start from
 BUDGET = r"\d+(\.\d+)?[hm]"
 
@@ -245,17 +245,28 @@ def makers(experiments: Sequence[Experiment]) -> list[Experiment]:
 
 
 def changed(
-    config: Reproduce, words: Sequence[str] = (), seeds: Sequence[int] | None = None
+    config: Reproduce, words: Sequence[str] = (), seeds: Sequence[int] = (), n: int = 0
 ) -> Reproduce:
     """Return `config` with `words` added to the overrides of every sweep of its scale, after the
-    sweep's own, and with `seeds` instead of the sweep's, if given."""
+    sweep's own, and, where they are given, with `seeds` instead of the sweep's and `n` samples per
+    problem in every evaluation."""
+    sweeps = (_drawn(one, n) if n else one for one in config.sweeps)
     return _with(
         config,
         [
             replace(one, overrides=[*one.overrides, *words], seeds=list(seeds or one.seeds))
-            for one in config.sweeps
+            for one in sweeps
         ],
     )
+
+
+def _drawn(sweep: Sweep, n: int) -> Sweep:
+    """Return `sweep` with `n` samples per problem of every benchmark."""
+    benchmarks = {
+        name: [word for word in given if not word.startswith("n=")]
+        for name, given in sweep.benchmarks.items()
+    }
+    return replace(sweep, n=n, benchmarks=benchmarks)
 
 
 def _with(config: Reproduce, sweeps: list[Sweep]) -> Reproduce:
@@ -272,14 +283,9 @@ def tried(config: Reproduce, steps: int) -> Reproduce:
     words += ["keep_checkpoints=false", "eval.n=1", "eval.curve_n=1", "eval.k=[1]"]
     sweeps = [
         replace(
-            one,
+            _drawn(one, 1),
             seeds=one.seeds[:1],
             overrides=[*one.overrides, *words],
-            benchmarks={
-                name: [word for word in given if not word.startswith("n=")]
-                for name, given in one.benchmarks.items()
-            },
-            n=1,
             checkpoint="last",
             also_at={},
             baselines={},
@@ -303,20 +309,25 @@ def without(config: Reproduce, names: Collection[str]) -> Reproduce:
     )
 
 
+def seeds_of(text: str) -> list[int]:
+    """Return the seeds that `text` names: "1,2,3"; "6-10" for 6 to 10; "10" for 1 to 10; none for
+    empty text. Raises UserError for any other text."""
+    parts = [f"1-{text}"] if text.isdecimal() else text.split(",") if text else []
+    named = [re.fullmatch(r"(\d+)(?:-(\d+))?", part) for part in parts]
+    ends = [(int(one[1]), int(one[2] or one[1])) if one else (0, 0) for one in named]
+    remedy = "give some, as 1,2,3, how many, as 10, or from one to one, as 6-10"
+    require(all(0 < first <= last for first, last in ends), "seeds", text, remedy)
+    return sorted({seed for first, last in ends for seed in range(first, last + 1)})
+
+
 def only(config: Reproduce, rows: str, seeds: str) -> Reproduce:
-    """Return `config` with the rows A,B of its scale and with these seeds: "10" means 1 to 10,
-    "6-10" means 6 to 10. Empty text means all rows, or the sweeps' own seeds. The base model stays,
-    since every row is compared with it."""
+    """Return `config` with the rows A,B of its scale and with these seeds (`seeds_of`). Empty text
+    means all rows, or the sweeps' own seeds. The base model stays, since every row is compared with
+    it."""
     if rows:
         kept = {*some_of("rows", rows, config.names), BASE}
         config = without(config, {*config.names} - kept)
-    if seeds:
-        match = re.fullmatch(r"(?:(\d+)-)?(\d+)", seeds)
-        first, last = (int(match[1] or 1), int(match[2])) if match else (0, 0)
-        remedy = "give how many, as 10, or from one to one, as 6-10"
-        require(0 < first <= last, "seeds", seeds, remedy)
-        config = changed(config, seeds=range(first, last + 1))
-    return config
+    return changed(config, seeds=seeds_of(seeds))
 
 
 def runs_of(config: Reproduce, sweep: Sweep) -> list[Experiment]:

@@ -7,8 +7,8 @@ from slurm.launch import Table, command
 
 TABLES = {
     "table2": Table("1.5B and 7B: GRPO, Clip-Cov, CW-GRPO and the base models"),
-    "seeds": Table("both, 5 seeds, n = 64", ("cluster_seeds",), rows="all"),
     "table3": Table("GRPO and CW-GRPO at steps 100, 150 and 200"),
+    "repository": Table("as the author's code", ("cluster_repository",), rows="all"),
 }
 
 if __name__ == "__main__":

@@ -233,13 +233,14 @@ def test_every_gain_agrees_or_one_run_cannot_tell(whole):
 
 
 def test_five_seeds_and_64_samples_count_in_place_of_a_run_with_one(tmp_path):
-    """cov_grpo's cluster_seeds: of seed 1 the evaluations of both scales are there."""
+    """Of seed 1 there are evaluations with one sample and with 64."""
 
     def small(x):
         return x.model.name.endswith("1.5B") and x.optim.steps > 0 and x.label != "Clip-Cov"
 
-    scales = ("cluster", "cluster_seeds")
-    made = perfect.rerun(tmp_path, "cov_grpo", scales=scales, only=small)
+    perfect.rerun(tmp_path, "cov_grpo", only=small)
+    more = {"only": small, "seeds": range(1, 6), "n": 64}
+    made = perfect.rerun(tmp_path, "cov_grpo", scales=("cluster", "cluster_repository"), **more)
     result = assess(made.spec, tmp_path)
     cells = result.cells[result.cells["rerun"].notna() & (result.cells["table"] == "table2")]
     assert len(cells) > 0

@@ -7,7 +7,8 @@ from tiny import ROOT
 
 from common.comparison.published import published, reruns_of
 from common.errors import UserError
-from slurm import plan, prefetch
+from slurm import plan, prefetch, records
+from slurm.__main__ import main as commands
 from slurm.dry_run import TITLES
 from slurm.launch import launch, tables_of
 from slurm.tables import PRINTED, chosen
@@ -101,6 +102,65 @@ def test_a_trial_is_the_row_in_few_steps_and_apart():
     for refused in ({"steps": "3"}, {"steps": "0", "row": words["row"]}):
         with refuses("optim.steps", refused["steps"]):
             chosen("f_grpo", {}, **WORDS | refused)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("paper", PAPERS)
+def test_asked_seeds_are_those_of_every_row_and_evaluation_of_every_cluster_scale(paper):
+    for scale in (name for name in asked(paper).scales if name.startswith("cluster")):
+        own = chosen(paper, {}, **WORDS | {"scale": scale})
+        found = chosen(paper, {}, **WORDS | {"scale": scale, "seeds": "1,3"})
+        wanted = {(x.name, seed) for x in own.runs for seed in (1, 3)}
+        assert {(x.name, x.seed) for x in found.runs} == wanted
+        assert {x.run_id for x in own.runs} <= {x.run_id for x in found.runs}
+        of = {x.run_id: x.seed for x in found.runs}
+        assert all(of[e.row.trained] == e.row.seed == e.seed for e in found.evaluations)
+        assert len(found.evaluations) == 2 * len(own.evaluations)
+        assert len(found.measures) == 2 * len(own.measures)
+        assert found.gates == own.gates  # a start model is judged once
+
+
+def test_seeds_and_samples_are_shown_and_taken(capsys):
+    launch("cov_grpo", tables_of("cov_grpo"), ["table=table3", "seeds=2,4-5"])
+    assert "seed 2, 4, 5: distill15b_grpo, distill15b_cw_grpo\n" in capsys.readouterr().out
+    found = chosen("cov_grpo", {}, **WORDS | {"seeds": "2", "n": "64"})
+    assert {e.n for e in found.evaluations} == {64}
+    aime = chosen("fade", {}, **WORDS | {"row": "qwen7b_grpo", "n": "8"})
+    assert {e.n for e in aime.evaluations} == {8}  # also of sets with a number of their own
+    words = {"row": "qwen7b_grpo", "seeds": "4-5", "steps": "3"}
+    (x,) = chosen("cov_grpo", {}, **WORDS | words).runs
+    assert x.seed == 4  # a trial takes the first
+
+
+@pytest.mark.parametrize("words", ["seeds=0", "seeds=1,,2", "seeds=5-3", "seeds=-1", "seeds=[1]"])
+def test_seeds_that_cannot_be_are_refused_by_all_commands(words):
+    seeds = words.removeprefix("seeds=")
+    for command in (
+        lambda: launch("cov_grpo", tables_of("cov_grpo"), [words]),
+        lambda: launch("cov_grpo", {}, [words, "profile=h100-1x8", "dry_run=true"]),
+        lambda: commands(["status", "paper=cov_grpo", words]),
+    ):
+        with refuses("seeds", seeds):
+            command()
+    with refuses("n", "none"):
+        chosen("cov_grpo", {}, **WORDS | {"n": "none"})
+
+
+def test_the_status_of_some_seeds_is_of_their_jobs_alone(tmp_path, capsys):
+    keys = ["grpo-s1-0123abcd", "grpo-s2-0123abcd", "grpo-s2-0123abcd-AIME24-0123abcd", "compare"]
+    row = {"job_id": "pid-0", "predicted": None, "steps": 1, "log": "none"}
+    kinds = ["train", "train", "evaluate", "compare"]
+    rows = [row | {"key": key, "kind": kind} for key, kind in zip(keys, kinds, strict=True)]
+    records.add(records.create(tmp_path, "f_grpo"), rows)
+    words = ["status", "paper=f_grpo", f"results_dir={tmp_path}"]
+    commands(words)
+    shown = capsys.readouterr().out
+    assert all(key in shown for key in keys)
+    commands([*words, "seeds=2-3"])
+    shown = capsys.readouterr().out
+    assert [key in shown for key in keys] == [False, True, True, False]
+    with pytest.raises(UserError, match="seeds=4"):
+        commands([*words, "seeds=4-4"])
 
 
 def test_the_tiny_jobs_are_of_every_kind_and_wait_for_their_model():

@@ -8,7 +8,7 @@ row of the curve in a printed cell, is noticed.
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from functools import cache
@@ -39,7 +39,7 @@ from common.results.files import write, write_csv, write_json
 from common.results.longer import steps_of
 from common.results.run import Run
 from common.sweeps.measures import Measure, measures_of
-from common.sweeps.plan import Reproduce, evaluations_of, runs_of
+from common.sweeps.plan import Reproduce, changed, evaluations_of, runs_of
 
 LOW = 3.0  # percent right at the curve's ordinary steps: no printed cell is near
 LOGGED = {"entropy": 0.5, "reward": 0.25, "response_length": 900.0}  # at every step
@@ -69,13 +69,16 @@ def rerun(
     *,
     scales: tuple[str, ...] = ("cluster",),
     only: Callable[[Experiment], bool] = lambda x: True,
+    seeds: Sequence[int] = (),
+    n: int = 0,
 ) -> Rerun:
     """Store the perfect rerun of a paper's `scales` below `root`. only: keeps the runs for which it
-    is true."""
+    is true. seeds, n: as in common.sweeps.plan.changed."""
     spec, made = spec_of(paper), []
     with quick():
         config = strict(Reproduce, compose(paper, ["scale=cluster"], "reproduce"))
-        for sweep in [sweep for scale in scales for sweep in config.scales[scale].sweeps]:
+        asked = [changed(replace(config, scale=name), seeds=seeds, n=n) for name in scales]
+        for sweep in [sweep for one in asked for sweep in one.sweeps]:
             runs = [replace(x, results_dir=str(root)) for x in runs_of(config, sweep)]
             wanted = {x.run_id: x for x in runs if only(x)}
             limits = {sweep.baselines.get(x.label) for x in wanted.values()}

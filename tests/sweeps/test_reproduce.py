@@ -126,7 +126,7 @@ def test_every_base_model_is_made_before_what_starts_from_it(monkeypatch, tmp_pa
 @pytest.mark.sweep
 def test_asked_rows_and_seeds_are_the_scales_own_runs_from_base_models_of_their_own():
     own = {x.run_id: x for x in runs_of("cov_grpo", "full")}
-    few = experiments(only(asked("cov_grpo", "scale=full"), "grpo,base,clip_cov", "5-6"))
+    few = experiments(only(asked("cov_grpo", "scale=full"), "grpo,base,clip_cov", "6,5"))
     assert {(x.name, x.seed) for x in few} == {
         (name, seed) for name in ("grpo", "base", "clip_cov") for seed in (5, 6)
     }

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from common.comparison.gather import STUDY
+from common.config.files import STUDY
 from common.config.schema import Model
 from common.config.strict import strict
 from common.errors import UserError, require
