@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from common.palette import GREY
 from common.plotting import COLORS, band, panels, plt, save
 
 MAIN = "score_adam"
@@ -16,9 +17,10 @@ def draw(simulation: Path, folder: Path) -> None:
     """Draw Fig. 4 of the reading MAIN into `folder`, from the tables in the folder `simulation`.
 
     A reading is one choice of objective and optimiser (tables.py). Fig. 4 has the paper's panels:
-    (a) Q_pos and (b) M_ret against the step at gamma = 0, (c) both after the last step against N.
-    Lines are means over seeds and bands are their range. The paper's shading of a "concentration
-    zone" is left out, because its edges are not defined.
+    (a) Q_pos and (b) M_ret against the step, (c) both after the last step against N, with gamma = 0
+    solid and gamma = 1 dashed. Lines are means over seeds and bands are their range. Of the paper's
+    regimes, II (the "concentration zone", shaded) is drawn where M_ret at gamma = 0 is below 0.5;
+    the paper does not define its edges.
     """
     final, paths = (pd.read_csv(simulation / f"{name}.csv.gz") for name in ("final", "trajectory"))
     paths = paths[paths["reading"] == MAIN]
@@ -29,16 +31,17 @@ def draw(simulation: Path, folder: Path) -> None:
 def _figure4(last: pd.DataFrame, trajectory: pd.DataFrame, folder: Path) -> None:
     fig, axes = panels(3)
     drawn = []
-    gamma = min(trajectory["gamma"])
+    least = min(trajectory["gamma"])
     sizes = [N for N in SHOWN if N in set(trajectory["N"])]
+    curves = trajectory[trajectory["N"].isin(sizes)]
     for axis, letter, metric in zip(axes[0], "ab", LABELS, strict=False):
-        curves = trajectory[(trajectory["gamma"] == gamma) & trajectory["N"].isin(sizes)]
-        for N, rows in _spread(curves, metric, ["N", "step"]).groupby("N"):
+        spread = _spread(curves, metric, ["gamma", "N", "step"])
+        for (gamma, N), rows in spread.groupby(["gamma", "N"]):
             color = plt.get_cmap("viridis")(0.92 * sizes.index(N) / max(1, len(sizes) - 1))
-            band(axis, rows["step"], rows, color, label=f"{N:,}")
-            drawn.append(rows.assign(panel=letter, metric=metric, gamma=gamma))
-        axis.set(xlabel="step", ylabel=LABELS[metric], ylim=(-0.03, 1.03))
-        axis.set_title(f"({letter}) $\\gamma$ = {gamma:g}")
+            label = {"label": f"{N:,}"} if gamma == least else {"lw": 1.2}
+            band(axis, rows["step"], rows, color, ls=DASH.get(gamma, ":"), **label)
+            drawn.append(rows.assign(panel=letter, metric=metric))
+        axis.set(xlabel="step", ylabel=LABELS[metric], ylim=(-0.03, 1.03), title=f"({letter})")
     axes[0, 1].legend(title="group size $N$", fontsize=7, title_fontsize=7, ncols=2)
     axis = axes[0, 2]
     for (metric, label), color in zip(LABELS.items(), COLORS, strict=False):
@@ -47,8 +50,9 @@ def _figure4(last: pd.DataFrame, trajectory: pd.DataFrame, folder: Path) -> None
             style = {"ls": DASH.get(gamma, ":"), "marker": "o", "ms": 2.5, "label": name}
             band(axis, rows["N"], rows, color, **style)
             drawn.append(rows.assign(panel="c", metric=metric))
-    _group_size_axis(axis)
-    axis.set(ylabel="after the last step", ylim=(-0.03, 1.03), title="(c) final")
+    axis.set_xscale("log", base=2)
+    _regimes(axis, _spread(last[last["gamma"] == least], "M_ret", ["N"]))
+    axis.set(xlabel="group size $N$", ylabel="after the last step", ylim=(-0.03, 1.03), title="(c) final")
     axis.legend(fontsize=7, handlelength=3.2)
     columns = ["panel", "metric", "gamma", "N", "step", "mean", "low", "high"]
     save(fig, folder / "fig4", pd.concat(drawn, ignore_index=True)[columns])
@@ -59,6 +63,11 @@ def _spread(rows: pd.DataFrame, metric: str, by: list[str]) -> pd.DataFrame:
     return rows.groupby(by, as_index=False)[metric].agg(mean="mean", low="min", high="max")
 
 
-def _group_size_axis(axis) -> None:
-    axis.set_xscale("log", base=2)
-    axis.set_xlabel("group size $N$")
+def _regimes(axis, retained: pd.DataFrame) -> None:
+    """Shade the group sizes whose M_ret is below 0.5, and number the three regimes."""
+    zone = retained.loc[retained["mean"] < 0.5, "N"]
+    if len(zone):
+        edges = [min(retained["N"]), min(zone) / 2**0.5, max(zone) * 2**0.5, max(retained["N"])]
+        axis.axvspan(*edges[1:3], color=GREY, alpha=0.12, lw=0)
+        for name, low, high in zip(("I", "II", "III"), edges, edges[1:], strict=False):
+            axis.text((low * high) ** 0.5, 0.5, name, ha="center")
