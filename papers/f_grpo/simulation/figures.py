@@ -52,7 +52,9 @@ def _figure4(last: pd.DataFrame, trajectory: pd.DataFrame, folder: Path) -> None
             drawn.append(rows.assign(panel="c", metric=metric))
     axis.set_xscale("log", base=2)
     _regimes(axis, _spread(last[last["gamma"] == least], "M_ret", ["N"]))
-    axis.set(xlabel="group size $N$", ylabel="after the last step", ylim=(-0.03, 1.03), title="(c) final")
+    axis.set(
+        xlabel="group size $N$", ylabel="after the last step", ylim=(-0.03, 1.03), title="(c) final"
+    )
     axis.legend(fontsize=7, handlelength=3.2)
     columns = ["panel", "metric", "gamma", "N", "step", "mean", "low", "high"]
     save(fig, folder / "fig4", pd.concat(drawn, ignore_index=True)[columns])
