@@ -84,6 +84,11 @@ class Experiment:
         fits = sampling.lag == 0 or (local and self.method.sampler is None)
         remedy = "is for backend=local without a memory network (method.sampler); set it to 0"
         require(fits, "sampling.lag", sampling.lag, remedy)
+        key, one = "sampling.log_prob_temperature", sampling.reported == sampling.temperature
+        remedy = "a memory network (method.sampler) is corrected at that of sampling; use null"
+        require(one or self.method.sampler is None, key, sampling.log_prob_temperature, remedy)
+        remedy = "vLLM reports log-probabilities at sampling.temperature or at 1; use one of them"
+        require(one or local or sampling.reported == 1, key, sampling.log_prob_temperature, remedy)
         fits = not self.kl_from_start or (local and self.eval.temperature == 1)
         remedy = "needs backend=local and eval.temperature=1; set it to false"
         require(fits, "kl_from_start", self.kl_from_start, remedy)
@@ -117,6 +122,8 @@ class Experiment:
         schedule over the steps states their number itself (`steps` of fade_log_schedule)."""
         config = {key: value for key, value in asdict(self).items() if key not in APART}
         del config["optim"]["gradient_checkpointing"]  # changes memory only
+        if self.sampling.reported == self.sampling.temperature:  # stored runs lack the key
+            del config["sampling"]["log_prob_temperature"]
         config["method"]["rehearsal"] = None  # stored runs have this key, which no method sets now
         if self.optim.steps > 0:
             del config["optim"]["steps"]

@@ -28,8 +28,9 @@ RULES = (
     # steps in a row are axolotl's loss_watchdog_patience.
     Rule("grad_norm", lambda v: not math.isfinite(v), "the gradient is not finite", 1, 3),
     # Mean |p - q| per token. NeMo RL's recipes fail if exp(mean |log p - log q|) is above 1.05, and
-    # |p - q| <= |log p - log q|. The numbers of steps are our choice. DLC (memory_loss) is skipped,
-    # because its sampler is another model.
+    # |p - q| <= |log p - log q|. The numbers of steps are our choice. Both have the temperature of
+    # log-probabilities, whatever that of sampling is. DLC (memory_loss) is skipped, because its
+    # sampler is another model.
     Rule(
         "rollout_difference_mean",
         lambda v: not v <= 0.05,

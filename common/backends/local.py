@@ -247,7 +247,7 @@ class Loop:
     def penalty(self, batch: RolloutBatch) -> torch.Tensor:
         """Return the method's KL estimate to the reference model, summed over each response's
         tokens, (B,)."""
-        temperature, micro_batch = self.x.sampling.temperature, self.x.optim.micro_batch
+        temperature, micro_batch = self.x.sampling.reported, self.x.optim.micro_batch
         ref_log_prob = log_probs_in_parts(self.reference, batch, temperature, micro_batch)
         kl = self.method.kl(batch.log_probs, ref_log_prob)
         return torch.where(batch.mask > 0, kl, 0.0).sum(1)
@@ -302,7 +302,7 @@ class Loop:
             stop = min(start + per_micro, count)
             micro = batch.prompts(start, stop)
             rows = slice(start * batch.group_size, stop * batch.group_size)
-            log_prob, entropy = log_probs(self.model, micro, x.sampling.temperature)
+            log_prob, entropy = log_probs(self.model, micro, x.sampling.reported)
             extra = {} if token_weights is None else {"token_weights": token_weights[rows]}
             weighted = self.sampler.corrected(advantages[start:stop].reshape(-1, 1), micro)
             loss, clipped = self.method.loss(
@@ -316,7 +316,7 @@ class Loop:
                 loss = loss - x.method.entropy_coef * entropy
             if self.reference is not None and not x.method.kl_in_reward:
                 with torch.no_grad():
-                    ref_log_prob, _ = log_probs(self.reference, micro, x.sampling.temperature)
+                    ref_log_prob, _ = log_probs(self.reference, micro, x.sampling.reported)
                 kl = self.method.kl(log_prob, ref_log_prob)
                 loss = loss + x.method.kl_coef * kl
                 totals["kl"] += (kl.detach() * micro.mask).sum() / tokens
@@ -342,7 +342,7 @@ class Loop:
         the update; None if the method has no token weights."""
         if self.method.token_weights is None:
             return None
-        temperature, micro_batch = self.x.sampling.temperature, self.x.optim.micro_batch
+        temperature, micro_batch = self.x.sampling.reported, self.x.optim.micro_batch
         log_prob = log_probs_in_parts(self.model, batch, temperature, micro_batch)
         given = (batch.log_probs, advantages.reshape(-1, 1), batch.mask)
         with torch.no_grad():

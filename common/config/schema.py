@@ -116,6 +116,14 @@ class Sampling:
     lag: NonNegativeInt = 0
     # type of the copy of the weights that samples; it has a default for the same reason
     dtype: Literal["float32", "bfloat16"] = "float32"
+    # of log pi in ratio, KL, covariance and entropy; None: as in sampling; it has a default for the
+    # same reason
+    log_prob_temperature: PositiveFloat | None = None
+
+    @property
+    def reported(self) -> float:
+        """Return the temperature of the log-probabilities that a run trains with."""
+        return self.log_prob_temperature or self.temperature
 
 
 @dataclass(frozen=True)

@@ -206,11 +206,12 @@ def cw_grpo_repository(
 
     Source: WangCheng0116/CW-GRPO at 4259d837.
     Peers: none
-    Differs from sec 2.3 in three ways: B T counts padding, so the mean weight of a real token is
+    Differs from sec 2.3 in four ways: B T counts padding, so the mean weight of a real token is
     B T / N > 1, a hidden rise of the learning rate; the weights are not detached, so their gradient
-    flows too; and they come from the rows of one call, so the loss DEPENDS ON THE MICRO-BATCH (in
-    the repository it holds the 12 responses to one prompt). old_log_prob is not used: the
-    repository takes one step per rollout, so its ratio is always 1. Nothing is clipped.
+    flows too; they come from the rows of one call, so the loss DEPENDS ON THE MICRO-BATCH (in the
+    repository it holds the 12 responses to one prompt); and sigma has 1e-8 added. old_log_prob is
+    not used: the repository takes one step per rollout, so its ratio is always 1. Nothing is
+    clipped. Its log-probabilities are of undivided logits: sampling.log_prob_temperature=1.
     backend=verl calls it on each prompt's group, whatever rows a forward pass holds
     (common/backends/verl/repository.py).
     """

@@ -24,9 +24,8 @@ from common.types import RolloutBatch
 def log_probs(model, batch: RolloutBatch, temperature: float) -> tuple[torch.Tensor, torch.Tensor]:
     """Return each response token's log-probability and entropy, (B, T) each, in float32.
 
-    Both belong to softmax(logits / temperature), the distribution that is sampled from. The prompt
-    is run once, and the G responses of the group share its keys and values, with gradient.
-    Values on padding are meaningless: mask them.
+    Both belong to softmax(logits / temperature). The prompt is run once, and the G responses of the
+    group share its keys and values, with gradient. Values on padding are meaningless: mask them.
     """
     return _of_tokens(model, batch, partial(log_prob_and_entropy, temperature=temperature))
 

@@ -47,6 +47,7 @@ def generate(
     eos_id: int,
     generator: torch.Generator,
     top_p: float = 1.0,
+    reported: float | None = None,
     more_ends: Sequence[int] = (),
     dtype: torch.dtype | None = None,
     memory: MemoryNetwork | None = None,
@@ -66,9 +67,10 @@ def generate(
     products do for another number of rows, and a token differs if its uniform number lies that
     close to a border of the CDF.
 
-    Returns a RolloutBatch. Its `log_probs` are under the policy at `temperature`, over the whole
-    vocabulary, in float32; with `top_p` below 1 or at temperature 0 they are the model's own
-    (`kept`). Raises UserError, which names `key`, if not even one row fits.
+    Returns a RolloutBatch. Its `log_probs` are under the policy at the temperature `reported`, over
+    the whole vocabulary, in float32. Where that is None they are at `temperature`; with `top_p`
+    below 1 or at temperature 0 they are the model's own (`kept`). Raises UserError, which names
+    `key`, if not even one row fits.
     """
     prompts, length = prompt_ids.shape
     ends = torch.tensor([eos_id, *sorted({*more_ends} - {eos_id})], device=prompt_ids.device)
@@ -90,6 +92,7 @@ def generate(
                     uniforms[:, some, of].flatten(1),
                     temperature=temperature,
                     top_p=top_p,
+                    reported=reported or kept(temperature=temperature, top_p=top_p),
                     ends=ends,
                 )
                 for some, of in parts(prompts, group_size, rows)
@@ -133,12 +136,12 @@ def _decode(
     *,
     temperature: float,
     top_p: float,
+    reported: float,
     ends: torch.Tensor,
 ) -> list[torch.Tensor]:
     """Return token ids, the policy's log-probabilities, the mask and, with a memory network, the
     sampler's log-probabilities, each (T, rows) like `uniforms`."""
     (max_tokens, rows), device, eos_id = uniforms.shape, prompt_ids.device, ends[0]
-    reported = kept(temperature=temperature, top_p=top_p)
     group_size = rows // len(prompt_ids)
     calibrated = isinstance(decoder, CalibratedDecoder)
     # token first, so that the values written in one step are contiguous
@@ -157,7 +160,10 @@ def _decode(
         if temperature == 0:
             token = logits.argmax(-1, keepdim=True)
         else:
-            p = log_p.exp() if top_p == 1 else nucleus(logits, temperature, top_p)
+            if top_p < 1:
+                p = nucleus(logits, temperature, top_p)
+            else:
+                p = (log_p if reported == temperature else tempered(logits, temperature)).exp()
             cdf = p.cumsum(-1)
             threshold = uniforms[t].index_select(0, active)[:, None] * cdf[:, -1:]
             token = torch.searchsorted(cdf, threshold, right=True)

@@ -67,6 +67,7 @@ class Sampler:
             *encode(self.tokenizer, texts, self.policy.device),
             group_size=settings.group_size,
             temperature=settings.temperature,
+            reported=settings.reported,
             max_tokens=settings.max_tokens,
             eos_id=self.tokenizer.eos_token_id,
             more_ends=ends_of(model, self.tokenizer),
@@ -76,7 +77,7 @@ class Sampler:
         )
         if lower is None:
             return batch, None
-        again = log_probs_in_parts(model, batch, settings.temperature, self.micro_batch)
+        again = log_probs_in_parts(model, batch, settings.reported, self.micro_batch)
         again = torch.where(batch.mask > 0, again, 0.0)
         gap = (again - batch.log_probs).abs().sum() / batch.mask.sum()
         return replace(batch, log_probs=again), gap.item()

@@ -10,6 +10,7 @@ from refuses import refuses
 from common.models.policy import log_probs
 from common.verifiers import countdown
 
+APART = ["sampling.temperature=0.8", "sampling.log_prob_temperature=1.3"]
 FILES = ("metrics.jsonl", "counts.csv", "model/model.safetensors")
 
 
@@ -38,7 +39,7 @@ def test_a_rollout_is_drawn_with_the_weights_of_so_many_updates_ago(
     tiny, tmp_path, monkeypatch, lag
 ):
     monkeypatch.setattr(countdown, "verify", made_up)
-    x = tiny(BONUS, f"sampling.lag={lag}", "optim.lr=3e-3", "optim.warmup_steps=0")
+    x = tiny(BONUS, f"sampling.lag={lag}", "optim.lr=3e-3", "optim.warmup_steps=0", *APART)
     loop = make_loop(x, tmp_path)
     weights, batches = history(loop, 4)
     model = copy.deepcopy(loop.model)
@@ -47,7 +48,7 @@ def test_a_rollout_is_drawn_with_the_weights_of_so_many_updates_ago(
         """From the stored log-probabilities to those of the weights after so many updates."""
         model.load_state_dict(weights[updates])
         with torch.no_grad():
-            again = log_probs(model, batch, x.sampling.temperature)[0]
+            again = log_probs(model, batch, temperature=1.3)[0]
         return ((again - batch.log_probs) * batch.mask).abs().max().item()
 
     for number, batch in enumerate(batches):

@@ -33,7 +33,7 @@ def slow_step(x, model, reference, batch: RolloutBatch, reward: list[list[float]
     gamma = x.method.advantage.get("gamma", 0.0)
     low, high = 1 - x.method.loss["eps_low"], 1 + x.method.loss["eps_high"]
     cispo = x.method.loss["_target_"].endswith("cispo")
-    G, temperature = batch.group_size, x.sampling.temperature
+    G, temperature = batch.group_size, x.sampling.log_prob_temperature or x.sampling.temperature
     per_step = x.sampling.prompts // x.optim.mini_batches
     moments = [[torch.zeros_like(p), torch.zeros_like(p)] for p in model.parameters()]
     rows = []
@@ -101,6 +101,10 @@ METHODS = {
     "grpo_entropy": ["method.entropy_coef=0.05"],
     "grpo_kl": ["method.kl_coef=0.1"],
     "grpo at another temperature": ["method=grpo", "sampling.temperature=0.8"],
+    "grpo_entropy at another temperature than samples": [
+        *("sampling.temperature=0.8", "sampling.log_prob_temperature=1.2"),
+        *("method.entropy_coef=0.05", "method.kl_coef=0.1"),
+    ],
 }
 
 
@@ -189,10 +193,11 @@ def test_kl_in_the_reward_is_taken_off_every_response(tiny, tmp_path, monkeypatc
     assert row["kl"] == pytest.approx(sum(wanted) / batch.mask.sum().item(), rel=1e-3)
 
 
-@pytest.mark.parametrize("temperature", [1.0, 0.7])
-def test_the_first_step_is_on_policy(tiny, tmp_path, monkeypatch, temperature):
+@pytest.mark.parametrize(("temperature", "of_log_prob"), [(1.0, "null"), (0.7, "null"), (0.7, 1)])
+def test_the_first_step_is_on_policy(tiny, tmp_path, monkeypatch, temperature, of_log_prob):
     monkeypatch.setattr(countdown, "verify", made_up)
-    x = tiny(f"sampling.temperature={temperature}", "optim.mini_batches=1")
+    words = [f"sampling.temperature={temperature}", f"sampling.log_prob_temperature={of_log_prob}"]
+    x = tiny(*words, "optim.mini_batches=1")
     row = make_loop(x, tmp_path).one_step(1)
     assert row["ratio"] == pytest.approx(1, abs=1e-5)  # sampled from what is trained
     assert row["clipped"] == 0

@@ -17,11 +17,11 @@ def verdicts(monkeypatch):
 
 
 def test_a_rollout_in_bfloat16_is_trained_on_with_log_probs_in_float32(tiny, tmp_path):
-    x = tiny(BONUS, "sampling.dtype=bfloat16")
+    x = tiny(BONUS, "sampling.dtype=bfloat16", "sampling.log_prob_temperature=1.3")
     loop = make_loop(x, tmp_path)
     batch, _, row, _ = loop.rollout(1)
     with torch.no_grad():
-        again = log_probs(loop.model, batch, x.sampling.temperature)[0]
+        again = log_probs(loop.model, batch, temperature=1.3)[0]
     assert ((again - batch.log_probs) * batch.mask).abs().max() < 1e-4
     assert 1e-6 < row["log_prob_gap"] < BOUND  # it was drawn in bfloat16, and nearly on-policy
     assert (batch.log_probs[batch.mask == 0] == 0).all()

@@ -106,6 +106,15 @@ def test_a_longer_run_keeps_the_evaluations_of_the_shorter_one(tmp_path):
     assert len(rows.sampled(longer, tmp_path / "work", 3)[0].rows) == 4
 
 
+def test_log_probs_at_another_temperature_than_the_samples_make_no_entropy(tmp_path):
+    words = [*TINY, "eval.n=2", "eval.k=[1,2]", "sampling.temperature=0.7", "backend=verl"]
+    dump(tmp_path / "validation" / "6.jsonl")
+    for apart, of_eval, missing in (("1", "0.6", True), ("1", "1", False), ("null", "0.6", False)):
+        more = f"sampling.log_prob_temperature={apart}", f"eval.temperature={of_eval}"
+        found = rows.sampled(load([*words, *more, "eval.curve_n=1"], "f_grpo"), tmp_path, 6)
+        assert {bool(one.rows.log_prob.isna().all()) for one in found} == {missing}
+
+
 # ---- what comes out
 
 

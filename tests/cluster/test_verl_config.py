@@ -120,6 +120,9 @@ def test_every_experiment_becomes_verls_dataclasses(paper, name, tmp_path):
     assert rollout.response_length == max(x.sampling.max_tokens, x.eval.max_tokens)
     assert rollout.prompt_length == 30
     assert rollout.temperature == torch.tensor(x.sampling.temperature).bfloat16().item()
+    apart = x.sampling.reported if x.sampling.reported != x.sampling.temperature else None
+    assert verls.algorithm.log_prob_temperature == apart
+    assert (rollout.logprobs_mode == "raw_logprobs") == (apart is not None)
     assert not actor.fsdp_config.use_no_sync_for_gradient_accumulation
     assert actor.optim.lr == config.learning_rate(x)
     assert tuple(actor.optim.betas) == x.optim.betas

@@ -29,6 +29,9 @@ PATIENCE = 3600  # seconds for all of it; a start of verl takes two minutes of a
 QUICK = [
     f"optim.steps={STEPS}",
     "sampling.prompts=2",
+    # vLLM reports another temperature than it draws at, and the trainer has the one reported
+    "sampling.temperature=0.7",
+    "sampling.log_prob_temperature=1",
     "data.benchmarks.natural.size=2",
     "~data.benchmarks.rare",
     f"eval.every={STEPS}",

@@ -82,6 +82,34 @@ def feed(monkeypatch, solved: list[float], log_probs: list[list[float]]):
     monkeypatch.setattr(trainer.tq, "kv_batch_get", lambda **_: answer)
 
 
+@pytest.mark.parametrize(("of_log_prob", "expected"), [("null", 0.69921875), ("1", 1.0)])
+def test_every_log_prob_of_a_step_has_their_own_temperature(made, of_log_prob, expected):
+    """verl reads the temperature of its passes from the samplers' key."""
+    words = ["sampling.temperature=0.7", f"sampling.log_prob_temperature={of_log_prob}"]
+    one, _ = made("grpo", *words, "method.kl_coef=0.1")
+    rollout = one.config.actor_rollout_ref.rollout
+    assert rollout.temperature == 0.69921875  # 0.7 in bfloat16: what the samplers are given
+    one.on_train_begin()
+    one.ref_in_actor, one.distillation_config, passes = False, None, []
+
+    class Workers:
+        def __getattr__(self, name):
+            def called(batch):
+                passes.append((name, batch.extra_info["temperature"]))
+                raise InterruptedError
+
+            return called
+
+    one.actor_rollout_wg = one.ref_policy_wg = Workers()
+    batch = Batch()
+    batch.extra_info = {}
+    for step in (one._compute_old_log_prob, one._compute_ref_log_prob, one._update_actor):
+        with pytest.raises(InterruptedError):
+            step(batch, {})
+    names = ("compute_log_prob", "compute_ref_log_prob", "update_actor")
+    assert passes == [(name, expected) for name in names]
+
+
 def test_the_controller_sees_solve_rate_and_entropy_and_sets_the_advantage(made, monkeypatch):
     one, handed = made("fade")
     metrics = {}

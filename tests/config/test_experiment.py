@@ -84,7 +84,8 @@ def test_other_data_and_models_compose():
         "optim.mini_batches=0", "optim.mini_batches=5", "optim.micro_batch=0", "eval.k=[]",
         "eval.n=0", "eval.curve_n=300", "eval.every=0", "eval.batch=0", "eval.max_tokens=0",
         "eval.temperature=0", "eval.rare_nll_samples=-1", "sampling.temperature=0",
-        "sampling.group_size=0", "sampling.prompts=0", "sampling.max_tokens=0",
+        "sampling.log_prob_temperature=0", "sampling.group_size=0", "sampling.prompts=0",
+        "sampling.max_tokens=0",
         "reward.correct=-1.0", "method.kl_coef=-1", "method.entropy_coef=-1", "seed=-1",
         "threads=0", "checkpoint_every=0", "device=gpu", "wandb=on", "model.pretrain.layers=0",
         "model.pretrain.heads=3",
@@ -257,11 +258,14 @@ def test_run_id_changes_with_what_the_numbers_depend_on_and_with_nothing_else():
     assert set(base.identity) == {field.name for field in fields(Experiment)} - NOT_NUMBERS
     apart = ("scope=cluster", "table=other", "label=other", "results_dir=elsewhere", "threads=2")
     memory = ("checkpoint_every=7", "keep_state=true", "optim.gradient_checkpointing=true")
-    for override in (*apart, *memory, "optim.steps=199"):  # the rate is constant
+    same = ("optim.steps=199", "sampling.log_prob_temperature=1.0")  # as in sampling; constant rate
+    assert "log_prob_temperature" not in base.identity["sampling"]  # stored runs lack it
+    for override in (*apart, *memory, *same):
         assert load([override], "f_grpo").run_id == base.run_id
     changes = [
         "seed=2", "device=cpu", "reward.wrong=-1",
         "sampling.prompts=16", "sampling.group_size=4", "sampling.temperature=0.9",
+        "sampling.log_prob_temperature=0.9",
         "sampling.max_tokens=19", "optim.lr=2e-4", "optim.betas=[0.9,0.99]",
         "optim.weight_decay=0", "optim.grad_clip=2", "optim.warmup_steps=1", "optim.steps=0",
         "optim.mini_batches=4", "eval.n=512", "eval.k=[1,2]", "eval.temperature=0.9",
@@ -275,6 +279,17 @@ def test_run_id_changes_with_what_the_numbers_depend_on_and_with_nothing_else():
     ids = [load([change], "f_grpo").run_id for change in changes]
     assert len({base.run_id, *ids}) == len(changes) + 1
     assert load(["experiment=grpo_long", "seed=3"], "study").run_id.startswith("grpo_long-s3-")
+
+
+def test_the_second_temperature_goes_where_all_log_probs_have_it():
+    apart = ["sampling.temperature=0.7", "sampling.log_prob_temperature={}"]
+    two, one = ([word.format(t) for word in apart] for t in (1.2, 1))
+    assert load(["backend=verl", *one], "f_grpo").sampling.reported == 1
+    with refuses("sampling.log_prob_temperature", 1.2):  # vLLM has none but 0.7 and 1
+        load(["backend=verl", *two], "f_grpo")
+    with refuses("sampling.log_prob_temperature", 1.0):  # a sampler of another distribution
+        load(["method=dlc", *one], "f_grpo")
+    assert load(["method=dlc", apart[0]], "f_grpo").sampling.reported == 0.7
 
 
 def test_the_stored_config_makes_the_same_experiment():

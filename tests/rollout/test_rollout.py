@@ -160,13 +160,12 @@ def sample(model, ids, mask, *, seed=0, **settings):
 
 
 @pytest.mark.parametrize("name", ["qwen2 tied", "gpt2"])
-@pytest.mark.parametrize("temperature", [1.0, 0.7])
-def test_sampled_frequencies_match_the_exact_distribution(name, temperature):
+@pytest.mark.parametrize(("temperature", "reported"), [(1.0, None), (0.7, None), (0.7, 1.0)])
+def test_sampled_frequencies_match_the_exact_distribution(name, temperature, reported):
     model, draws = make(name), 20_000
     ids, mask = left_padded(3, 6)
-    batch = sample(
-        model, ids, mask, group_size=draws, temperature=temperature, max_tokens=2, seed=11
-    )
+    given = dict(temperature=temperature, reported=reported, max_tokens=2, seed=11)
+    batch = sample(model, ids, mask, group_size=draws, **given)
     for prompt in range(2):
         sequence = ids[prompt][mask[prompt] > 0].tolist()
         own = batch.prompts(prompt, prompt + 1)
@@ -187,14 +186,14 @@ def assert_frequencies(tokens: torch.Tensor, logits: torch.Tensor) -> None:
     assert chisquare(*[x if pooled[1][-1] > 0 else x[:-1] for x in pooled]).pvalue > 1e-4
 
 
-@pytest.mark.parametrize("temperature", [1.0, 0.7])
+@pytest.mark.parametrize(("temperature", "reported"), [(1.0, None), (0.7, None), (0.7, 1.0)])
 @pytest.mark.parametrize("name", ["qwen2 tied", "qwen2 untied", "llama", "mistral window", "gpt2"])
-def test_log_probs_equal_the_trainers(name, temperature):
+def test_log_probs_equal_the_trainers(name, temperature, reported):
     model = make(name)
     ids, mask = left_padded(2, 7, 5)
-    batch = sample(model, ids, mask, temperature=temperature, max_tokens=10)
+    batch = sample(model, ids, mask, temperature=temperature, reported=reported, max_tokens=10)
     with torch.no_grad():
-        trainers, _ = log_probs(model, batch, temperature)
+        trainers, _ = log_probs(model, batch, reported or temperature)
     torch.testing.assert_close(
         batch.log_probs, trainers * batch.mask, rtol=1e-5, atol=1e-5, check_dtype=False
     )

@@ -74,7 +74,7 @@ def load_of(x: Experiment, size: Size, *, prompt: int, memory: Size | None) -> L
     it, and prompts of up to `prompt` tokens. Responses are shorter where prompt and response would
     exceed the model's context."""
     longest = max(x.sampling.max_tokens, x.eval.max_tokens)
-    tempered = LOGIT_BYTES if x.sampling.temperature == 1 else TEMPERED_BYTES
+    tempered = LOGIT_BYTES if x.sampling.reported == 1 else TEMPERED_BYTES
     return Load(
         size=size,
         trained=min(prompt + x.sampling.max_tokens, size.context),

@@ -93,6 +93,8 @@ def sampled(x: Experiment, work: Path, step: int) -> list[Sampled]:
     # as objects: pandas' text columns would turn None into NaN
     frame["parsed"] = pd.Series([json.loads(text) for text in frame["parsed"]], dtype=object)
     frame["ids"] = None  # verl's file has the text alone
+    if x.sampling.reported != x.sampling.temperature and x.eval.temperature != 1:
+        frame["log_prob"] = None  # vLLM reported it at temperature 1
     last = step == x.optim.steps
     # eval.n also for a step that was to be the last, of a run that was continued
     n = x.eval.n if last or _most(frame) == x.eval.n else x.eval.curve_n

@@ -30,6 +30,15 @@ class MethodTrainer(PPOTrainerSync):
         super().__init__(config)
         self.state: dict[str, float] = {}
 
+    def on_train_begin(self):
+        """Set the temperature of the actor's and the reference model's log-probabilities where it
+        is not that of sampling. verl reads both from one key; by now its samplers, which are other
+        processes, have read it."""
+        super().on_train_begin()
+        if (temperature := self.config.algorithm.log_prob_temperature) is not None:
+            with open_dict(self.config):
+                self.config.actor_rollout_ref.rollout.temperature = temperature
+
     def _compute_advantage(self, batch, metrics: dict):
         controller = self.config.algorithm.controller
         if controller:

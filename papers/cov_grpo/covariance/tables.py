@@ -164,7 +164,7 @@ def entropy(loop, batch) -> float:
     It is a mean over tokens.
     """
     with torch.no_grad():
-        values = log_probs(loop.model, batch, loop.x.sampling.temperature)[1]
+        values = log_probs(loop.model, batch, loop.x.sampling.reported)[1]
     return (torch.where(batch.mask > 0, values, 0).double().sum() / batch.mask.sum()).item()
 
 
