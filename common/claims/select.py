@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from common.errors import UserError
-from common.metrics.passk import avg_at_k, pass_at_k
+from common.metrics.passk import estimate, estimator
 from common.results.columns import COLUMNS
 
 SELECTABLE = [
@@ -115,7 +115,7 @@ def tidy(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the rows with all result columns; the trailing ones are empty where a published table
     lacks them. Text columns are categories, because hundreds of selectors are compared with
     them."""
-    more = ["sampling"] if "sampling" in rows else []  # cluster rows (comparison/single.py)
+    more = [name for name in ("sampling", "measured") if name in rows]  # of cluster rows
     rows = rows.reindex(columns=[*COLUMNS, *more])
     for column in ("k", "value", "seed", "step"):
         rows[column] = pd.to_numeric(rows[column])
@@ -209,8 +209,10 @@ def _with_problems(place: str, selected: Found, rows: pd.DataFrame, counts: Coun
     """Return `selected` with values per problem, if all rows are pass@k or avg@k with counts and
     all seeds have the same problems; else `selected` as it is. Raises UserError if counts and rows
     disagree."""
-    metrics = [str(name).lower() for name in rows["metric"]]  # over_sharpening prints AVG@8, PASS@8
-    if not all(name.startswith(("pass@", "avg@")) for name in metrics):
+    names = rows["metric"].astype(object)  # as printed, which does not say the estimator
+    ours = rows["measured"].fillna(names) if "measured" in rows else names
+    estimators = [estimator(str(name)) for name in ours]
+    if not all(estimators):
         return selected
     keys = [*zip(*(rows[name].tolist() for name in COUNTED), strict=True)]
     if all(key in counts.areas for key in keys):
@@ -222,11 +224,10 @@ def _with_problems(place: str, selected: Found, rows: pd.DataFrame, counts: Coun
         return selected
     row, at = np.repeat(np.arange(len(rows)), [len(at) for at in found]), np.concatenate(found)
     n, c = counts.n[at], counts.c[at]
-    ks = np.where([name.startswith("pass@") for name in metrics], rows["k"], 0)[row]
-    x = avg_at_k(c, n)
-    for k in np.unique(ks[ks > 0]):
-        of = ks == k
-        x[of] = pass_at_k(c[of], n[of], [int(k)])[:, 0]
+    x = np.empty(len(c))
+    for of in set(estimators):
+        mine = np.array([one == of for one in estimators])[row]
+        x[mine] = estimate(of, c[mine], n[mine])
     x *= np.where(rows["unit"] == "percent", 100, 1)[row]
     which, problem = np.unique(counts.problem[at], return_inverse=True)
     problems = counts.named(which)
@@ -253,10 +254,10 @@ def _with_problems(place: str, selected: Found, rows: pd.DataFrame, counts: Coun
     selected = replace(selected, by_problem=wide, problems=problems)
     if (rows[["metric", "step"]].nunique() > 1).any() or len(np.unique(n)) > 1:
         return selected
-    if not metrics[0].startswith("pass@"):
+    name, k = estimators[0]
+    if name != "pass":
         return selected
-    right = right.astype(int) // times
-    return replace(selected, counts=right, n=int(n[0]), k=int(rows["k"].iloc[0]))
+    return replace(selected, counts=right.astype(int) // times, n=int(n[0]), k=k)
 
 
 def _equal(column: pd.Series, value) -> np.ndarray:

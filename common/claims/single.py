@@ -22,7 +22,7 @@ def seed_of(row: pd.Series | dict) -> float:
     """Return the standard deviation over seeds of a row's number; 0 for an untrained model."""
     if row["step"] == 0:
         return 0.0
-    return seed_sd(row["metric"], row["value"], row.get("k", np.nan))
+    return seed_sd(row["metric"], row["value"])
 
 
 def run_noise(terms: Sequence[tuple[float, Found]]) -> tuple[float, float]:

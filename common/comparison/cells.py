@@ -6,12 +6,13 @@ import re
 import numpy as np
 import pandas as pd
 
-from common.claims.select import COUNTED, indexed
+from common.claims.select import COUNTED, Counts
 from common.claims.single import seed_of
 from common.comparison.spec import Spec, matches
 from common.datasets.commits import listed, several
-from common.metrics.noise import SHARE, problem_variance, sampling_sd
+from common.metrics.noise import problem_variance, sampling_sd
 from common.metrics.paired import Interval
+from common.metrics.passk import estimate, estimator, mean_and_stderr
 from common.results.provenance import of_runs, sets_of, states_of
 
 CELL = ["table", "model", "method", "benchmark", "metric"]
@@ -24,23 +25,35 @@ COLUMNS = [
 # ---- the noise of a single run: by how much a further one, on the same problems, would differ
 
 
-def with_sampling(rows: pd.DataFrame, counts: pd.DataFrame) -> pd.DataFrame:
+def with_sampling(rows: pd.DataFrame, behind: Counts) -> pd.DataFrame:
     """Return the rows with a column `sampling`: the standard deviation of the number over further
     draws of the samples, from the evaluation's counts; without counts `stderr`, which is no
     smaller."""
-    behind = indexed(counts)
     found = rows["stderr"].to_numpy(float).copy() if len(rows) else np.empty(0)
     keys = rows[COUNTED].itertuples(index=False, name=None)
-    for i, (key, metric, k) in enumerate(zip(keys, rows["metric"], rows["k"], strict=True)):
-        at = behind.rows.get(key)
-        named = SHARE.match(str(metric))
-        if at is None or named is None:
-            continue
-        n = int(behind.n[at].max())
-        k = 1 if str(metric).lower().startswith("avg") else int(named[1] if pd.isna(k) else k)
-        if k <= n == behind.n[at].min():
-            found[i] = sampling_sd(behind.c[at], n, k)
+    for i, (key, metric) in enumerate(zip(keys, rows["metric"], strict=True)):
+        at, of = behind.rows.get(key), estimator(str(metric))
+        if at is not None and of is not None:
+            n = int(behind.n[at].max())
+            if of[1] <= n == behind.n[at].min():
+                found[i] = sampling_sd(behind.c[at], n, of)
     return rows.assign(sampling=found)
+
+
+def with_best(spec: Spec, rows: pd.DataFrame, behind: Counts) -> pd.DataFrame:
+    """Return the rows and, for every best@k that `Spec.metrics` prints, its row beside each row of
+    pass@k, from the same counts."""
+    parts = [rows]
+    for metric in spec.metrics if len(rows) else ():
+        name, k = of = estimator(metric) or ("", 0)
+        if name == "best":
+            plain = rows[rows["metric"] == f"pass@{k}"]
+            plain = plain[[key in behind.rows for key in plain[COUNTED].itertuples(False, None)]]
+            found = [behind.rows[key] for key in plain[COUNTED].itertuples(False, None)]
+            values = [100 * estimate(of, behind.c[at], behind.n[at]) for at in found]
+            value, stderr = np.reshape([mean_and_stderr(x) for x in values], (-1, 2)).T
+            parts.append(plain.assign(metric=metric, value=value, stderr=stderr))
+    return pd.concat(parts, ignore_index=True)
 
 
 def run_variance(row: dict) -> float:
@@ -63,9 +76,11 @@ def other_problems(row: dict, printed: int | None) -> float:
 
 def as_printed(spec: Spec, rows: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
     """Return the cluster rows at their table's step, with copies under all names of printed cells
-    that they stand for, averages over benchmarks, and cells that several runs make together."""
+    that they stand for, averages over benchmarks, and cells that several runs make together. The
+    column `measured` is our name of a metric."""
     if rows.empty:
         return rows
+    rows = rows.assign(measured=rows["metric"])
     renamed = rows[rows["metric"].isin(spec.metrics)]
     rows = pd.concat([rows, renamed.assign(metric=renamed["metric"].map(spec.metrics))])
     rows = at_step(spec, same_runs(spec, rows, printed))
@@ -162,7 +177,7 @@ def averages(spec: Spec, rows: pd.DataFrame) -> list[pd.DataFrame]:
     parts = []
     for name, benchmarks in spec.averages.items():
         members = rows[rows["benchmark"].isin(benchmarks)]
-        key = ["table", "model", "method", "metric", "k", "unit", "seed"]
+        key = ["table", "model", "method", "metric", "measured", "k", "unit", "seed"]
         squares = {name: members[name] ** 2 for name in ("stderr", "sampling") if name in members}
         groups = members.assign(**squares).groupby(key, dropna=False)
         means = groups.agg(
@@ -225,6 +240,11 @@ def compare_cells(
             row |= _exact(cell, closed[key])
         elif key in measured:
             row |= _rerun(spec, cell, measured[key], states)
+            ours = str(measured[key][0].get("measured"))
+            plain = measured.get((*key[:-1], ours.replace("best@", "pass@")), [])
+            if ours.startswith("best@") and plain:  # the other reading, at its own step
+                value = np.mean([one["value"] for one in plain])
+                row["reason"] += f"; {ours}, where {plain[0]['metric']} is {value:.2f}"
         else:
             row |= _absent(refusal)
         table.append(row)

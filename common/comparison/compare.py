@@ -22,7 +22,7 @@ from common.claims import judge
 from common.claims.file import load, parse
 from common.claims.select import COUNTED, Counts, indexed
 from common.comparison import cells
-from common.comparison.cells import with_sampling
+from common.comparison.cells import with_best, with_sampling
 from common.comparison.frontier import AT_EQUAL, BASE, GRPO, at_equal_accuracy
 from common.comparison.gains import COLUMNS, gains
 from common.comparison.gather import (
@@ -150,7 +150,8 @@ def assess(
         problems += more
         reruns[scope] = replace(one, rows=whole)
     alone, more = cells.one_run_each(spec, reruns[CLUSTER].rows)
-    alone = with_sampling(alone, reruns[CLUSTER].counts)
+    behind = indexed(reruns[CLUSTER].counts)
+    alone = with_sampling(with_best(spec, alone, behind), behind)
     problems += more
     reruns[CLUSTER] = replace(reruns[CLUSTER], rows=alone)
     rows = {scope: one.rows for scope, one in reruns.items()}
@@ -250,17 +251,17 @@ def with_own_rows(
 
 def summary(rows: dict[str, pd.DataFrame], runs: pd.DataFrame) -> pd.DataFrame:
     """Return one row per cell and scope: printed numbers as printed, and reruns as the mean over
-    seeds, with its standard error, at the last step."""
+    seeds, with its standard error, at the last step or, on a cluster, at the step of the cell."""
     frames, states = [], provenance.states_of(runs)
     for scope, frame in rows.items():
         if frame.empty:
             continue
         if scope in RERUNS:
-            last = frame.groupby("run_id")["step"].transform("max")
-            grouped = frame[frame["step"].fillna(-1) == last.fillna(-1)].groupby(
-                KEY, dropna=False, sort=False
-            )
-            frame = grouped.agg(
+            if scope == LAPTOP:
+                last = frame.groupby("run_id")["step"].transform("max")
+                frame = frame[frame["step"].fillna(-1) == last.fillna(-1)]
+            frame = frame.groupby(KEY, dropna=False, sort=False)
+            frame = frame.agg(
                 value=("value", "mean"),
                 stderr=("value", "sem"),
                 n_seeds=("value", "size"),

@@ -23,7 +23,7 @@ from common.comparison.cells import (
 )
 from common.comparison.spec import Spec
 from common.metrics.paired import Interval, over_problems, subsampling_test
-from common.metrics.passk import pass_at_k
+from common.metrics.passk import estimate, estimator
 
 PLACE = ["table", "model", "benchmark", "metric"]
 COLUMNS = [
@@ -135,19 +135,18 @@ def _tests(spec: Spec, group: list[dict], found: list, measured: dict, behind: C
     tests = [{"p_samples": np.nan, "p_problems": np.nan} for _ in group]
     together: dict[tuple, list] = {}
     for at, (one, sides) in enumerate(zip(group, found, strict=True)):
-        if sides is None or not str(one["metric"]).lower().startswith(("pass@", "avg@")):
+        of = estimator(str(sides[0][0].get("measured", one["metric"]))) if sides else None
+        counts = _counts(spec, one, measured, behind) if of else None
+        if of is None or counts is None or of[1] > counts[2]:
             continue
-        k = 1 if str(one["metric"]).lower().startswith("avg@") else int(one["k"])
-        counts = _counts(spec, one, measured, behind)
-        if counts is None or k > counts[2]:
-            continue
+        k = of[1]
         c_a, c_b, n, strata = counts
-        apart = 100 * (pass_at_k(c_a, n, [k]) - pass_at_k(c_b, n, [k]))[:, 0]
+        apart = 100 * (estimate(of, c_a, n) - estimate(of, c_b, n))
         tests[at]["p_problems"] = over_problems(apart[None], strata=strata).p()
-        if n >= 2 * k:
+        if of[0] == "pass" and n >= 2 * k:
             m = max(k, n // 4)
-            of = (m, n, c_a.tobytes(), c_b.tobytes())
-            together.setdefault(of, []).append((at, k, counts))
+            same_counts = (m, n, c_a.tobytes(), c_b.tobytes())
+            together.setdefault(same_counts, []).append((at, k, counts))
     for (m, *_), same in together.items():  # one set of draws for all k
         c_a, c_b, n, strata = same[0][2]
         ks = sorted({k for _, k, _ in same})

@@ -31,36 +31,32 @@ steps at which at most 5 % of pairs of equal curves differ by more than 1.96 sqr
 every time constant from one evaluation on. tests/metrics/test_noise.py simulates it.
 """
 
-import re
 from functools import cache
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from common.metrics.passk import pass_at_k_table
+from common.metrics.passk import estimate, estimator, pass_at_k_table
 
 SEED_SD = {"small k": 1.0, "large k": 2.0}  # points
 LARGE = 8  # a k above this is large
 SEED_SHARE = 0.1  # as a fraction of a number that is no share of problems
 STEP_SHARE = 0.3  # as a fraction of the step of a peak
 PEAK = "steps_to_peak"  # the metric of that step
-SHARE = re.compile(r"(?:avg|pass|bootstrap best)@(\d+)", re.IGNORECASE)
 
 
-def seed_sd(metric: str, value: float, k: float = np.nan) -> float:
+def seed_sd(metric: str, value: float) -> float:
     """Return the standard deviation over seeds of a trained run's number, in its own unit: points
-    for pass@k (percent), else a fraction of the number. avg@n is pass@1, whatever its n."""
-    named = SHARE.match(str(metric))
-    if named is None:
+    for pass@k and best@k (percent), else a fraction of the number."""
+    of = estimator(str(metric))
+    if of is None:
         return (STEP_SHARE if metric == PEAK else SEED_SHARE) * abs(float(value))
-    mean = str(metric).lower().startswith("avg")
-    k = 1 if mean else int(named[1]) if np.isnan(k) else k
-    return SEED_SD["large k" if k > LARGE else "small k"]
+    return SEED_SD["large k" if of[1] > LARGE else "small k"]
 
 
-def sampling_variance(c: ArrayLike, n: int, k: int) -> np.ndarray:
-    """Return the variance of each problem's pass@k, a share in [0, 1], over further draws of n
-    samples, if c of n were right: (P,).
+def sampling_variance(c: ArrayLike, n: int, of: tuple[str, int]) -> np.ndarray:
+    """Return the variance of each problem's pass@k or best@k (`passk.estimator`), a share in
+    [0, 1], over further draws of n samples, if c of n were right: (P,).
 
     The probability of a miss is estimated by m = C(n-c, k) / C(n, k), and E[m]^2 by
     C(n-c, 2k) / C(n, 2k), both without bias. So for n >= 2k
@@ -68,32 +64,35 @@ def sampling_variance(c: ArrayLike, n: int, k: int) -> np.ndarray:
         variance = m^2 - C(n-c, 2k) / C(n, 2k)
 
     is unbiased too. For one problem it may be negative, which a mean over problems evens out. With
-    fewer samples it is the estimator's variance under Binomial(n, c / n), which is 0 if none or all
-    were right, hence too small on average. With one sample nothing is known about one problem, and
-    every problem gets the variance of a problem with their mean rate, which is too large.
+    fewer samples, and for best@k, it is the estimator's variance under Binomial(n, c / n), which is
+    0 if none or all were right, hence too small on average. With one sample nothing is known about
+    one problem, and every problem gets the variance of a problem with their mean rate, which is too
+    large.
     """
     c = np.asarray(c, dtype=int)
     if n == 1:
         return np.full(c.shape, c.mean() * (1 - c.mean()))
-    return sampling_variances(n, k)[c]
+    return sampling_variances(n, of)[c]
 
 
 @cache
-def sampling_variances(n: int, k: int) -> np.ndarray:
+def sampling_variances(n: int, of: tuple[str, int]) -> np.ndarray:
     """Return the `sampling_variance` of every count 0..n."""
-    if n >= 2 * k:
+    name, k = of
+    if name == "pass" and n >= 2 * k:
         once, twice = 1 - pass_at_k_table(n, [k, 2 * k]).T
         return once**2 - twice
     from scipy.stats import binom  # takes a second to load, and few comparisons come here
 
-    values, right = pass_at_k_table(n, [k])[:, 0], np.arange(n + 1)
+    right = np.arange(n + 1)
+    values = estimate(of, right, n)
     chance = binom.pmf(right, n, right[:, None] / n)
     return chance @ values**2 - (chance @ values) ** 2
 
 
-def sampling_sd(c: ArrayLike, n: int, k: int) -> float:
-    """Return the standard deviation over further draws of a benchmark's mean pass@k, in points."""
-    variance = sampling_variance(c, n, k)
+def sampling_sd(c: ArrayLike, n: int, of: tuple[str, int]) -> float:
+    """Return the standard deviation over further draws of a benchmark's mean, in points."""
+    variance = sampling_variance(c, n, of)
     return float(100 * np.sqrt(max(variance.sum(), 0.0)) / len(variance))
 
 

@@ -1,11 +1,13 @@
-"""Unbiased pass@k by table look-up (F-GRPO Eq. 25; Chen et al. 2021).
+"""Unbiased pass@k by table look-up (F-GRPO Eq. 25; Chen et al. 2021), and verl's best@k.
 
-    pass@k = E_problems[ 1 - C(n-c, k) / C(n, k) ]
+    pass@k = E_problems[ 1 - C(n-c, k) / C(n, k) ]     k of the n samples, without replacement
+    best@k = E_problems[ 1 - (1 - c/n)^k ]             k draws from them, with replacement
 
 with n samples of a problem, c of them correct. avg@k, the mean accuracy of k = n samples, equals
 pass@1.
 """
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -62,6 +64,26 @@ def avg_at_k(c: ArrayLike, n: ArrayLike) -> np.ndarray:
     UserError as pass_at_k does."""
     c, n = _checked_counts(c, n, None)
     return c / n
+
+
+def estimator(metric: str) -> tuple[str, int] | None:
+    """Return which of the two estimators a metric is, and its k: ("pass", k), which avg@n is with
+    k = 1, or ("best", k); None for other metrics. PASS@8 as a paper prints it counts as pass@8."""
+    named = re.match(r"(avg|pass|best)@(\d+)", metric.lower())
+    if named is None:
+        return None
+    return ("pass", 1) if named[1] == "avg" else (named[1], int(named[2]))
+
+
+def estimate(of: tuple[str, int], c: ArrayLike, n: ArrayLike) -> np.ndarray:
+    """Return each problem's value (P,) of an `estimator`, in [0, 1].
+
+    best@k is the expectation of what verl logs under this name: the mean over 1,000 bootstrap draws
+    of k of the n samples (verl.trainer.ppo.metric_utils.bootstrap_metric). It is at most pass@k.
+    Raises UserError as pass_at_k does.
+    """
+    name, k = of
+    return 1 - (1 - avg_at_k(c, n)) ** k if name == "best" else pass_at_k(c, n, [k])[:, 0]
 
 
 def mean_and_stderr(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -8,8 +8,9 @@ import pytest
 from made_up_runs import MATH, cell, cluster_run
 from refuses import refuses, refuses_file
 
+from common.claims.select import indexed
 from common.comparison import cells, compare, published
-from common.comparison.cells import with_sampling
+from common.comparison.cells import with_best, with_sampling
 from common.comparison.spec import SameRun, Spec, spec_of
 from common.metrics.noise import SEED_SD
 from common.results.files import write
@@ -77,7 +78,38 @@ def test_the_counts_give_the_spread_over_samples():
     rows = rerun(62.5, stderr=9.0).assign(k=1)
     rows = pd.concat([rows, rows.assign(metric="token_entropy", k=np.nan)], ignore_index=True)
     # (3/4)^2 - C(3, 2) / C(4, 2) = 1/16 of x, 0 of y
-    assert with_sampling(rows, counts)["sampling"].tolist() == pytest.approx([12.5, 9.0])
+    assert with_sampling(rows, indexed(counts))["sampling"].tolist() == pytest.approx([12.5, 9.0])
+
+
+def test_a_printed_best_is_of_the_counts_with_the_plain_reading_beside_it():
+    spec = replace(PLAIN, metrics={"best@2": "PASS@2"}, steps={"t": "peak"})
+    name = {"table": "t", "model": "m", "method": "A", "benchmark": "b", "seed": 0}
+    drawn = {10: [2, 0], 20: [1, 1]}  # pass@2: 50 and 100; best@2: 50 and 75
+    counts = pd.concat(
+        pd.DataFrame({"problem_id": ["x", "y"], "n": 2, "c": c}).assign(**name, step=step)
+        for step, c in drawn.items()
+    )
+    plain = pd.concat([rerun(50.0).assign(step=10), rerun(100.0).assign(step=20)])
+    plain = plain.assign(metric="pass@2", k=2, unit="percent")
+    rows = with_best(spec, plain, indexed(counts))
+    best = rows[rows["metric"] == "best@2"].set_index("step")
+    assert best["value"].to_dict() == {10: 50.0, 20: 75.0}
+    assert best["stderr"].to_dict() == {10: 50.0, 20: 0.0}
+    shown = cells.as_printed(spec, rows, printed(75.0, "75.0", "PASS@2"))
+    assert shown.set_index("metric")["value"].to_dict() == {
+        "pass@2": 100.0,
+        "best@2": 75.0,
+        "PASS@2": 75.0,
+    }
+    given = (spec, printed(75.0, "75.0", "PASS@2"), shown, pd.DataFrame(), NO_RUNS)
+    one = cells.compare_cells(*given).iloc[0]
+    assert one["rerun"] == 75.0
+    assert "best@2" in one["reason"]
+    assert "100.00" in one["reason"]
+    plain_only = replace(spec, metrics={"pass@2": "PASS@2"})  # the other reading
+    shown = cells.as_printed(plain_only, with_best(plain_only, plain, indexed(counts)), printed(0, ""))
+    assert shown.set_index("metric")["value"]["PASS@2"] == 100.0
+    assert len(with_best(spec, plain, indexed(counts[:0]))) == 2  # nothing without counts
 
 
 def test_a_rerun_of_a_part_of_the_problems_is_partial_whatever_it_says():
@@ -234,6 +266,13 @@ def test_a_table_is_of_its_step_its_peak_or_the_peak_of_its_average():
     assert chosen("peak of average") == {"b": 100, "c": 100}  # means 20, 35, 30
     untrained = cells.at_step(replace(PLAIN, steps={"t1": 100}), curve({0: 5.0}))
     assert untrained["step"].tolist() == [0]
+
+
+def test_a_clusters_summary_has_every_metric_at_its_own_step():
+    early, late = (rerun(30.0).assign(k=1, unit="percent", step=step) for step in (50, 100))
+    rows = pd.concat([early.assign(metric="AVG@8"), late.assign(metric="PASS@8")])
+    for scope, there in (("cluster", {"AVG@8", "PASS@8"}), ("laptop", {"PASS@8"})):
+        assert set(compare.summary({scope: rows}, NO_RUNS)["metric"]) == there
 
 
 def test_two_runs_that_speak_for_one_cell_are_named_and_neither_counts():

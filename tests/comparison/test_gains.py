@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from common.claims.select import indexed
 from common.comparison.cells import as_printed, with_sampling
 from common.comparison.gains import COLUMNS, gains, printed_pairs, verdict
 from common.comparison.published import published
@@ -44,7 +45,7 @@ def compared(spec: Spec, print_: pd.DataFrame, *tables: pd.DataFrame) -> pd.Data
         for i, one in enumerate(tables)
     )
     both = pd.concat(tables, ignore_index=True)
-    rows = with_sampling(rows.reset_index(drop=True), both)
+    rows = with_sampling(rows.reset_index(drop=True), indexed(both))
     return gains(spec, print_, as_printed(spec, rows, print_), both)
 
 
@@ -66,7 +67,7 @@ def test_a_gain_is_over_seeds_and_samples_and_has_two_tests(rates):
     assert len(table) == 6
     one = table.set_index(["benchmark", "metric"]).loc[("b", "pass@1")]
     assert (one["printed"], one["n_seeds"], one["run_ids"]) == (10.0, 1, "run 0;run 2")
-    samples = sum(sampling_sd(c[m, "b"], N, 1) ** 2 for m in "AB")
+    samples = sum(sampling_sd(c[m, "b"], N, ("pass", 1)) ** 2 for m in "AB")
     run = (2 * SEED_SD["small k"] ** 2 + samples) ** 0.5
     assert one["rerun"] == pytest.approx(100 * (c["A", "b"] - c["B", "b"]).mean() / N)
     # a further pair has as much, and each printed number was rounded
@@ -80,7 +81,7 @@ def test_a_gain_is_over_seeds_and_samples_and_has_two_tests(rates):
     assert one["p_samples"] == pytest.approx(test[0]["p"], abs=0.02)
     # an average: as likely to be lucky, and its samples' spread is that of a mean
     mean = table.set_index(["benchmark", "metric"]).loc[("Avg", "pass@1")]
-    samples = sum(sampling_sd(c[m, b], N, 1) ** 2 for m in "AB" for b in "bc") / 4
+    samples = sum(sampling_sd(c[m, b], N, ("pass", 1)) ** 2 for m in "AB" for b in "bc") / 4
     run = (2 * SEED_SD["small k"] ** 2 + samples) ** 0.5
     assert mean["mdd"] == pytest.approx((1.96 + 0.8416) * run, abs=1e-3)
     assert 0 < mean["p_samples"] <= 1

@@ -1,7 +1,7 @@
 """pass@k against exact fractions, subsampling against the real thing, intervals by coverage."""
 
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, product
 from math import comb
 
 import numpy as np
@@ -10,7 +10,7 @@ import pytest
 
 from common.errors import UserError
 from common.metrics.paired import Interval, subsample_means, subsampling_test, two_way_interval
-from common.metrics.passk import avg_at_k, pass_at_k, report
+from common.metrics.passk import avg_at_k, estimate, estimator, pass_at_k, report
 
 
 def exact(n, c, k):
@@ -27,6 +27,22 @@ def test_pass_at_k_is_the_share_of_draws_with_a_hit():
     samples = [1, 0, 0, 1, 0, 0]
     draws = [any(draw) for draw in combinations(samples, 3)]
     assert pass_at_k([2], 6, [3])[0, 0] == pytest.approx(np.mean(draws))
+
+
+def test_best_at_k_is_the_share_of_draws_with_replacement_that_hit():
+    samples = [1, 0, 0, 1]
+    draws = [any(draw) for draw in product(samples, repeat=3)]
+    assert estimate(("best", 3), [2, 0, 4], 4) == pytest.approx([np.mean(draws), 0, 1])
+    # verl's bootstrap: 1,000 draws of 8 of 8
+    rng, right = np.random.default_rng(0), np.arange(8) < 2
+    drawn = right[rng.choice(8, (100_000, 8))].any(1).mean()
+    assert estimate(("best", 8), [2], 8)[0] == pytest.approx(drawn, abs=0.005)
+
+
+def test_a_metrics_name_says_its_estimator():
+    names = ("pass@8", "avg@8", "best@8", "PASS@8", "AVG@8", "token_entropy")
+    kinds = [("pass", 8), ("pass", 1), ("best", 8), ("pass", 8), ("pass", 1), None]
+    assert [estimator(name) for name in names] == kinds
 
 
 @pytest.mark.parametrize(

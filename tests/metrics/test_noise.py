@@ -100,9 +100,9 @@ def test_our_own_seeds_scatter_by_as_much():
 
 
 def test_a_metric_has_the_spread_of_its_k():
-    assert seed_sd("pass@1", 40.0) == seed_sd("AVG@8", 40.0, 8) == SEED_SD["small k"]
-    assert seed_sd("pass@256", 70.0, 256) == seed_sd("pass@256", 70.0) == SEED_SD["large k"]
-    assert seed_sd("PASS@8", 70.0, LARGE) == SEED_SD["small k"]
+    assert seed_sd("pass@1", 40.0) == seed_sd("AVG@8", 40.0) == SEED_SD["small k"]
+    assert seed_sd("pass@256", 70.0) == SEED_SD["large k"]
+    assert seed_sd(f"PASS@{LARGE}", 70.0) == seed_sd("best@8", 70.0) == SEED_SD["small k"]
     assert seed_sd("token_entropy", -0.5) == pytest.approx(SEED_SHARE * 0.5)
 
 
@@ -138,14 +138,16 @@ def test_the_variance_over_samples_has_no_bias(n, k):
     chance = np.array([comb(n, c) * p**c * (1 - p) ** (n - c) for c in range(n + 1)])
     passk = np.array([1 - comb(n - c, k) / comb(n, k) for c in range(n + 1)])
     true = chance @ passk**2 - (chance @ passk) ** 2
-    assert chance @ sampling_variance(np.arange(n + 1), n, k) == pytest.approx(true)
+    assert chance @ sampling_variance(np.arange(n + 1), n, ("pass", k)) == pytest.approx(true)
 
 
 def test_with_fewer_samples_than_twice_k_it_is_that_of_the_rate_found():
     # 1 - (1/2)^2 of two samples: pass@2 is 3/4
-    assert sampling_variance([0, 1, 2], 2, 2) == pytest.approx([0, 3 / 16, 0])
-    assert sampling_variance([0, 1, 1, 1], 1, 1) == pytest.approx([3 / 16] * 4)
-    assert sampling_sd([0, 1, 1, 1], 1, 1) == pytest.approx(100 * (3 / 16 / 4) ** 0.5)
+    assert sampling_variance([0, 1, 2], 2, ("pass", 2)) == pytest.approx([0, 3 / 16, 0])
+    # best@2 of one right in two is 3/4, so 0, 3/4 or 1 with chances 1/4, 1/2, 1/4
+    assert sampling_variance([1], 2, ("best", 2)) == pytest.approx([17 / 32 - (5 / 8) ** 2])
+    assert sampling_variance([0, 1, 1, 1], 1, ("pass", 1)) == pytest.approx([3 / 16] * 4)
+    assert sampling_sd([0, 1, 1, 1], 1, ("pass", 1)) == pytest.approx(100 * (3 / 16 / 4) ** 0.5)
 
 
 def test_the_problems_variance_is_what_the_samples_do_not_explain():

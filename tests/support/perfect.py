@@ -33,7 +33,7 @@ from common.evaluation.run import keep_checkpoint
 from common.evaluation.store import TENS
 from common.experiment import Experiment
 from common.losses.contributions import PREFIX, SHARES
-from common.metrics.passk import pass_at_k_table, report
+from common.metrics.passk import estimate, estimator, report
 from common.results.columns import COLUMNS
 from common.results.files import write, write_csv, write_json
 from common.results.longer import steps_of
@@ -176,13 +176,15 @@ def logged(paper: str, method: str) -> dict[str, float]:
     return LOGGED | of_paper.get(paper, {})
 
 
-def passk(x: Experiment, spec: Spec, benchmark: str, n: int) -> dict[int, float]:
-    """The printed pass@k of one set on a training's curve, by k. A set without printed numbers in
-    that row gets 50 + k percent at k = 1 and k = n."""
+def passk(x: Experiment, spec: Spec, benchmark: str, n: int) -> dict[str, float]:
+    """The printed pass@k and best@k of one set on a training's curve. A set without printed numbers
+    in that row gets 50 + k percent of pass@k at k = 1 and k = n."""
     wanted = targets(spec, x.table, x.label, x.model.name, benchmark)
-    named = {spec.metrics.get(f"pass@{k}", f"pass@{k}"): k for k in x.eval.k if k <= n}
-    found = {k: wanted[name] for name, k in named.items() if name in wanted}
-    return found or {k: 50.0 + k for k in (1, n)}
+    best = [name for name in spec.metrics if name.startswith("best@")]
+    ours = [*(f"pass@{k}" for k in x.eval.k if k <= n), *best]
+    named = {spec.metrics.get(name, name): name for name in ours}
+    found = {name: wanted[printed] for printed, name in named.items() if printed in wanted}
+    return found or {f"pass@{k}": 50.0 + k for k in (1, n)}
 
 
 @cache
@@ -207,22 +209,23 @@ def table(benchmark: str, c: np.ndarray, n: int) -> pd.DataFrame:
     return pd.DataFrame(named | {"n": n, "c": c, "distinct": np.minimum(c, 1)})
 
 
-def counted(benchmark: str, passk: dict[int, float], problems: int, n: int) -> pd.DataFrame:
+def counted(benchmark: str, passk: dict[str, float], problems: int, n: int) -> pd.DataFrame:
     return table(benchmark, counts_for(tuple(passk.items()), problems, n), n)
 
 
 @cache
-def counts_for(passk: tuple[tuple[int, float], ...], problems: int, n: int) -> np.ndarray:
-    """Right answers (P,) of n samples whose pass@k, in percent, come nearest to those wanted: the
+def counts_for(passk: tuple[tuple[str, float], ...], problems: int, n: int) -> np.ndarray:
+    """Right answers (P,) of n samples whose metrics, in percent, come nearest to those wanted: the
     nearest mixture of counts by a linear programme, rounded to whole problems, then improved one
     problem at a time."""
     if not passk:
         return np.zeros(problems, int)
-    ks, wanted = [k for k, _ in passk], np.array([value for _, value in passk])
-    values = 100 * pass_at_k_table(n, ks)  # (n + 1, K)
+    names, wanted = [name for name, _ in passk], np.array([value for _, value in passk])
+    right = np.arange(n + 1)
+    values = 100 * np.column_stack([estimate(estimator(name), right, n) for name in names])
     few = np.unique(np.geomspace(1, n, 30).round().astype(int))
     grid = np.unique([0, n, *few, *(n - few), *np.linspace(0, n, 20).round().astype(int)])
-    a, most = values[grid].T, np.full((len(ks), 1), -1.0)
+    a, most = values[grid].T, np.full((len(names), 1), -1.0)
     mixture = linprog(
         c=[*np.zeros(len(grid)), 1.0],  # the largest error
         A_ub=np.block([[a, most], [-a, most]]),
@@ -243,7 +246,7 @@ def counts_for(passk: tuple[tuple[int, float], ...], problems: int, n: int) -> n
         if norm(error) < 0.01 * problems:
             return c
         if norm(moved)[best] >= norm(error) - 1e-9:
-            if len(ks) > 2:  # a ladder: near enough, and its pairs would take seconds
+            if len(names) > 2:  # a ladder: near enough, and its pairs would take seconds
                 return c
             close = np.argsort(norm(moved), kind="stable")[:30]
             pairs = [norm(one_move(put(c, i, n), values, moved[i])).min() for i in close]
@@ -303,7 +306,7 @@ def evaluated(e: Evaluate, spec: Spec) -> None:
     if not scored:
         ks = [k for k in sorted({*(2**i for i in range(e.n.bit_length())), *TENS}) if k <= e.n]
         named = {int(m.removeprefix("pass@")): v for m, v in wanted.items() if m[:5] == "pass@"}
-        named = {k: v for k, v in sorted(named.items()) if k <= e.n}
+        named = {f"pass@{k}": v for k, v in sorted(named.items()) if k <= e.n}
         counts = counted(row.benchmark, named, problems, e.n)
         rows = report(counts, ks)
         frames = [rows, rows[rows["k"] == 1].assign(metric=f"avg@{e.n}", k=e.n), *frames]
