@@ -1,6 +1,6 @@
 """Figures 1 to 5 of over_sharpening (Sec. 2.4, App. G, H), drawn from the toy's tables.
 
-    rlvr figures paper=over_sharpening [results_dir=results]
+rlvr figures paper=over_sharpening [results_dir=results]
 """
 
 from pathlib import Path

@@ -107,7 +107,9 @@ def test_a_printed_best_is_of_the_counts_with_the_plain_reading_beside_it():
     assert "best@2" in one["reason"]
     assert "100.00" in one["reason"]
     plain_only = replace(spec, metrics={"pass@2": "PASS@2"})  # the other reading
-    shown = cells.as_printed(plain_only, with_best(plain_only, plain, indexed(counts)), printed(0, ""))
+    shown = cells.as_printed(
+        plain_only, with_best(plain_only, plain, indexed(counts)), printed(0, "")
+    )
     assert shown.set_index("metric")["value"]["PASS@2"] == 100.0
     assert len(with_best(spec, plain, indexed(counts[:0]))) == 2  # nothing without counts
 

@@ -208,8 +208,10 @@ def group_checks(groups: pd.DataFrame) -> pd.DataFrame:
             missed
         ],
         "Sec. 3.1: A / ref keeps Z' >= 1": g["Z_divided"] < slack,
-        "Sec. 3.1, our reading: A / ref keeps Z' at or below GRPO's, same beta": g["Z_divided"] > g["Z"],
-        "Sec. 3.1, our reading: IAC keeps Z' at or below GRPO's, same beta": g["Z_iac"] > g["Z"] / slack,
+        "Sec. 3.1, our reading: A / ref keeps Z' at or below GRPO's, same beta": g["Z_divided"]
+        > g["Z"],
+        "Sec. 3.1, our reading: IAC keeps Z' at or below GRPO's, same beta": g["Z_iac"]
+        > g["Z"] / slack,
         "Sec. 3.1, our reading: IAC keeps Z' at or below GRPO's, equal largest weight": (
             g["Z_iac_equalised"] > g["Z"] / slack
         ),

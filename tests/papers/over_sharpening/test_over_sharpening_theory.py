@@ -150,5 +150,7 @@ def test_group_checks_count_what_they_say():
     assert violated["Theorem 2.3: Z' >= the first bound"] == 0
     assert violated["Theorem 2.3: Z' >= the simplified bound"] == 0
     mixed = groups["p"] * groups["G"] < groups["G"] - 1  # G - |S+| > 1, so the factor exceeds 1
-    assert violated["Sec. 3.1, our reading: IAC keeps Z' at or below GRPO's, same beta"] == mixed.sum()
+    assert (
+        violated["Sec. 3.1, our reading: IAC keeps Z' at or below GRPO's, same beta"] == mixed.sum()
+    )
     assert np.allclose(groups["Z_iac"][~mixed], groups["Z"][~mixed])
