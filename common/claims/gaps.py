@@ -13,7 +13,7 @@ from common.metrics.paired import Interval, subsampling_test, two_way_interval
 
 MIN_SEEDS = 3  # two_way_interval is too narrow with two
 SHARES = ("pass@", "avg@")  # begin the names of metrics that are shares of right answers
-SUBSAMPLES = 2000  # draws of the subsampling test of F-GRPO's App. I
+SUBSAMPLES = 50_000  # draws of the subsampling test of F-GRPO's App. I, as printed
 GAPS = [  # columns of the table of comparisons
     *["claim", "scope", "family", "table", "benchmark", "metric", "a", "b", "difference"],
     *["low", "high", "p", "p_claim", "p_holm", "p_bh", "mdd", "n_seeds", "n_problems"],

@@ -4,8 +4,9 @@
 
 The section lists each printed table, and each sweep of a figure, with the configurations that fill
 it and the numbers of its deviations. Then it lists the deviations: every printed setting
-(published/hyperparameters.csv) that differs from ours, and in which rows. Choices where the paper
-is silent have no printed setting; they are in the README's own table of choices.
+(published/hyperparameters.csv) that differs from ours, and in which rows. Where none differs, it
+says of how many that were compared: what the paper does not print, in a table or in an equation, is
+a choice, and choices are in the README's own table.
 """
 
 from collections.abc import Iterator
@@ -37,6 +38,7 @@ class Planned(NamedTuple):
     run: Experiment
     sampled: Sampled | None
     differs: list[str]
+    compared: set[str]  # printed settings
 
 
 def planned(paper: str) -> list[Planned]:
@@ -54,7 +56,8 @@ def planned(paper: str) -> list[Planned]:
                 for run, sampled in sampled_runs(one, sweep) if known else ():
                     rows = beside(run, None, sampled)
                     differs = [row.difference for row in rows if row.same is False]
-                    found.setdefault(run.run_id, Planned(scale, run, sampled, differs))
+                    said = {row.row["parameter"] for row in rows if row.same is not None}
+                    found.setdefault(run.run_id, Planned(scale, run, sampled, differs, said))
     return list(found.values())
 
 
@@ -99,7 +102,7 @@ def section(paper: str) -> str:
     for one, number in numbers.items():
         lines.append(f"{number}. {one}. {named(rows, one)}.")
     if not listed:
-        lines.append("none.")
+        lines.append(f"{_none(rows)}.")
     return "\n".join([*lines, "", END])
 
 
@@ -133,7 +136,12 @@ def items(paper: str, rows: list[Planned], numbers: dict[str, int]) -> Iterator[
         by = f", by {len(fills)} configurations" if len(fills) > many else ""
         about = f"{many} of {len(wanted)}" + (f"{by}: {_some(fills)}" if fills else "")
         differs = sorted({numbers[one] for row in fills for one in row.differs})
-        yield f"| {table} | {about} | {', '.join(map(str, differs)) or 'none' * bool(fills)} |"
+        shown = ", ".join(map(str, differs)) or (_none(fills) if fills else "")
+        yield f"| {table} | {about} | {shown} |"
+
+
+def _none(rows: list[Planned]) -> str:
+    return f"none of {len(set().union(*(row.compared for row in rows)))} settings"
 
 
 def _some(rows: list[Planned]) -> str:

@@ -76,7 +76,7 @@ def test_a_gain_is_over_seeds_and_samples_and_has_two_tests(rates):
     apart = 100 * (pass_at_k(c["A", "b"], N, [1]) - pass_at_k(c["B", "b"], N, [1]))
     assert one["p_problems"] == pytest.approx(over_problems(apart.T).p())
     test = subsampling_test(
-        *(c[m, "b"] for m in "AB"), n=N, ks=[1], m=N // 4, iterations=2000, seed=0
+        *(c[m, "b"] for m in "AB"), n=N, ks=[1], m=N // 4, iterations=50_000, seed=0
     )
     assert one["p_samples"] == pytest.approx(test[0]["p"], abs=0.02)
     # an average: as likely to be lucky, and its samples' spread is that of a mean
