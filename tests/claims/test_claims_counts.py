@@ -124,7 +124,7 @@ def test_app_i_is_told_where_there_are_twice_as_many_samples_as_k(k, known):
         assert np.isnan(shown["subsampling_p"])
         return
     both = [side.counts.ravel() for side in sides]
-    test = subsampling_test(*both, n=16, ks=[k], m=max(k, 4), iterations=50_000, seed=0)  # App. I's draws
+    test = subsampling_test(*both, n=16, ks=[k], m=max(k, 4), iterations=50_000, seed=0)
     assert shown["subsampling_p"] == test[0]["p"]
     assert (shown["n_seeds"], shown["n_problems"]) == (3, 30)
     assert shown["low"] < shown["difference"] < shown["high"]
