@@ -216,6 +216,17 @@ def test_every_key_of_memory_and_speed_is_one_of_verls():
     assert {key: OmegaConf.select(verls, key) for key in changes} == changes
 
 
+def test_determinism_is_off_and_one_key_of_ours_sets_it_for_rollouts_and_for_fsdp(tmp_path):
+    x = replace(load(TINY, "f_grpo"), backend="verl")
+    for on in (False, True):
+        run = replace(x, verl={tuning.DETERMINISM: True} if on else {})
+        verls = composed(run, place(tmp_path), more=tuning.chosen(run)).actor_rollout_ref
+        actor, rollout = (omega_conf_to_dataclass(verls[part]) for part in ("actor", "rollout"))
+        assert (actor.fsdp_config.full_determinism, rollout.full_determinism) == (on, on)
+        assert (actor.fsdp_config.seed, rollout.seed) == (x.seed, x.seed)
+        assert run.run_id == x.run_id
+
+
 @pytest.mark.parametrize(
     ("gpus", "gpu_gb", "given", "offloaded", "tokens"),
     [

@@ -1,5 +1,7 @@
-"""Dynamic sampling in verl ends: its own loop, on a store in memory, with our limit."""
+"""Dynamic sampling in verl ends: its own loop, on a store in memory, with our limit. And what two
+runs need to draw and train alike."""
 
+import asyncio
 import itertools
 from types import SimpleNamespace
 
@@ -10,6 +12,7 @@ pytest.importorskip("verl", reason="verl is not installed here: make test-cluste
 
 from verl.trainer.ppo.v1 import replay_buffer
 
+from common.backends.verl.agent import RawPrompt
 from common.backends.verl.sampling import BoundedBuffer
 
 SIZE, G = 4, 2  # groups a step, responses a group
@@ -48,9 +51,9 @@ class Store:
         return {"rm_scores": [torch.tensor([self.rewards[key]]) for key in keys]}
 
 
-def sampled(monkeypatch, mixed, *, batches: int):
+def sampled(monkeypatch, mixed, *, batches: int, store: type = Store):
     """(store, chosen groups, logged) of one step."""
-    store = Store(mixed)
+    store = store(mixed)
     monkeypatch.setattr(replay_buffer, "tq", store)
     buffer = BoundedBuffer(
         trainer_mode="sync",
@@ -68,6 +71,7 @@ def sampled(monkeypatch, mixed, *, batches: int):
     batch, metrics = buffer.sample(1, "train", SIZE)
     groups = {key.split("_")[0] for key in batch.keys}
     assert len(batch.keys) == SIZE * G
+    store.batch = batch
     held = {key.removeprefix("rlvr/"): value for key, value in metrics.items() if "rlvr/" in key}
     return store, groups, SimpleNamespace(**held)
 
@@ -101,3 +105,62 @@ def test_without_a_limit_verl_would_draw_for_ever(monkeypatch):
     """Why the buffer is ours: a verl that reads its own limit would make it unneeded."""
     with pytest.raises(StopIteration):
         sampled(monkeypatch, [False] * 400, batches=10**6)
+
+
+# ---- two runs alike
+
+
+class Late(Store):
+    """Responses are stored in the order in which they end, here the last prompt's first."""
+
+    def submit(self, count: int) -> None:
+        super().submit(count)
+        prompts = [key for key in self.tags if "_" not in key]
+        ended = sorted((key for key in self.tags if "_" in key), reverse=True)
+        self.tags = {key: self.tags[key] for key in (*prompts, *ended)}
+
+
+def test_a_step_has_its_responses_in_the_order_of_its_prompts(monkeypatch):
+    store, _, _ = sampled(monkeypatch, itertools.repeat(True), batches=1, store=Late)
+    assert list(store.batch.keys) == [f"g{i:03d}_{j}_0" for i in range(SIZE) for j in range(G)]
+    tags = {f"a_{i}_0": {} for i in (10, 2)}  # a sample's number is no text
+    buffer = BoundedBuffer.__new__(BoundedBuffer)
+    buffer.prompt_global_steps = {"train": {"a": 1}}
+    assert buffer._materialize_batch("train", ["a"], tags).keys == ["a_2_0", "a_10_0"]
+
+
+def test_each_response_of_a_deterministic_run_has_a_seed_of_its_own_and_the_same_again():
+    """verl gives all requests of a server one seed: the responses of a group would be copies."""
+
+    def drawn(determinism: bool, run: int = 1) -> list[int | None]:
+        asked = []
+
+        class Server:
+            async def generate(self, *, sampling_params, **_):
+                asked.append(sampling_params.get("seed"))
+                return SimpleNamespace(
+                    token_ids=[1], log_probs=[0.0], stop_reason="stop", extra_fields={}
+                )
+
+        def tokenizer(text, add_special_tokens):
+            return {"input_ids": [1]}
+
+        tokenizer.eos_token_id = 1
+        rollout = SimpleNamespace(full_determinism=determinism, seed=run)
+        whole = SimpleNamespace(actor_rollout_ref=SimpleNamespace(rollout=rollout))
+        loop = RawPrompt(
+            server_manager=Server(),
+            tokenizer=tokenizer,
+            trainer_config=SimpleNamespace(config=whole),
+        )
+        places = itertools.product((1, 2), ("train", "set"), (0, 1), range(G))
+        for step, source, index, sample in places:
+            row = {"global_steps": step, "data_source": source, "session_id": sample}
+            row |= {"extra_info": {"index": index, "max_tokens": 1}}
+            asyncio.run(loop.run({}, raw_prompt=[{"content": "x"}], **row))
+        return asked
+
+    assert set(drawn(False)) == {None}
+    seeds = drawn(True)
+    assert len({*seeds, *drawn(True, run=2)}) == 2 * len(seeds) == 2 * 2**3 * G
+    assert drawn(True) == seeds

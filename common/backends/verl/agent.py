@@ -12,20 +12,31 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics, AgentLoopO
 from verl.utils.profiler import simple_timer
 
 from common.errors import UserError
+from common.seeds import generator
+
+
+def seed(run: int, row: dict) -> int:
+    """Return the seed of one response. verl would give all requests of a server the same, with
+    which the responses of a group repeat each other (verl 0.9.1, vllm_async_server.py)."""
+    place = row["global_steps"], row["data_source"], row["extra_info"]["index"], row["session_id"]
+    return generator(run, *place).initial_seed()
 
 
 class RawPrompt:
     """An agent loop, which verl's workers create and run once for each response. It is no subclass
     of verl's AgentLoopBase, which needs a chat template that it knows."""
 
-    def __init__(self, *, server_manager, tokenizer, **_):
+    def __init__(self, *, server_manager, tokenizer, trainer_config, **_):
         self.server, self.tokenizer = server_manager, tokenizer
+        self.rollout = trainer_config.config.actor_rollout_ref.rollout
 
     async def run(self, sampling_params: dict, priority: int = 0, **row) -> AgentLoopOutput:
         """Generate the response to `row`, a row of data.py. Add `tokens`, `log_prob` (nats, summed)
         and `stopped` to the sample, for the reward function to keep."""
         text, limit = row["raw_prompt"][0]["content"], row["extra_info"]["max_tokens"]
         prompt = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+        if self.rollout.full_determinism:
+            sampling_params = sampling_params | {"seed": seed(self.rollout.seed, row)}
         timing = {}
         with simple_timer("generate_sequences", timing):
             answer = await self.server.generate(

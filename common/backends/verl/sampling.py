@@ -79,3 +79,15 @@ class BoundedBuffer(ReplayBuffer):
         runs = self.pending_keys[partition_id] or self.running_keys[partition_id]
         lacking = 0 if runs or self._left else max(0, self._size - len(keys))
         return keys | set(sorted(self._flat)[:lacking])
+
+    def _materialize_batch(self, partition_id: str, uids: list[str], tags: dict[str, dict]):
+        """Return verl's batch in the order in which prompts were drawn, and not in that in which
+        responses ended: which of them share a mini-batch or a sum must not depend on it."""
+        drawn = {uid: i for i, uid in enumerate(self.prompt_global_steps[partition_id])}
+
+        def place(key: str) -> tuple[int, ...]:
+            uid, *rest = key.split("_")
+            return drawn.get(uid, -1), *map(int, rest)
+
+        ordered = {key: tags[key] for key in sorted(tags, key=place)}
+        return super()._materialize_batch(partition_id, uids, ordered)

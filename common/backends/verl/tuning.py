@@ -1,5 +1,6 @@
 """`verl.KEY=VALUE`, on a command line or in a profile: keys of verl's own configuration that change
-only memory and speed, so they are no part of a run's id. The experiment decides all other keys."""
+memory, speed and the order of sums alone, so they are no part of a run's id. The experiment decides
+all other keys."""
 
 from typing import Any
 
@@ -14,6 +15,7 @@ KINDS = {  # kind -> (its description, whether a value is of this kind)
 }
 PASS = f"{ACTOR}.ppo_max_token_len_per_gpu"
 SEQUENCE = f"{ACTOR}.ulysses_sequence_parallel_size"  # GPUs that share each sequence (Ulysses)
+DETERMINISM = f"{ROLLOUT}.full_determinism"
 STORE = "ray_kwargs.ray_init.object_store_memory"
 TUNABLE = {
     # FSDP: where weights and optimiser are while vLLM samples; with offload_policy always on the
@@ -43,6 +45,8 @@ TUNABLE = {
     f"{ROLLOUT}.enable_chunked_prefill": "switch",
     f"{ROLLOUT}.enable_prefix_caching": "switch",
     f"{ROLLOUT}.checkpoint_engine.update_weights_bucket_megabytes": "count",
+    # two runs alike, also of FSDP (settings.yaml): slower; docs/cluster.md says what it gives
+    DETERMINISM: "switch",
     # processes
     f"{ROLLOUT}.agent.num_workers": "count",
     "reward.num_workers": "count",
