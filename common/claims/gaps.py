@@ -10,9 +10,9 @@ import numpy as np
 from common.claims.select import Found
 from common.claims.single import run_noise, single_interval
 from common.metrics.paired import Interval, subsampling_test, two_way_interval
+from common.metrics.passk import estimator
 
 MIN_SEEDS = 3  # two_way_interval is too narrow with two
-SHARES = ("pass@", "avg@")  # begin the names of metrics that are shares of right answers
 SUBSAMPLES = 50_000  # draws of the subsampling test of F-GRPO's App. I, as printed
 GAPS = [  # columns of the table of comparisons
     *["claim", "scope", "family", "table", "benchmark", "metric", "a", "b", "difference"],
@@ -61,7 +61,7 @@ class Gap:
     def ends(self) -> tuple[float, float]:
         """Return the ends of the 95 % interval that are possible: a difference of two shares of
         right answers ends where one of them would be below 0 or above 100 %. NaN without spread."""
-        shares = all(str(m).lower().startswith(SHARES) for _, x in self.terms for m in x.metrics)
+        shares = all(estimator(str(m)) for _, x in self.terms for m in x.metrics)
         if shares and [weight for weight, _ in self.terms] == [1, -1]:
             return self.interval.of_difference(float(self.terms[1][1].values.mean()))
         return self.interval.bounds() if self.interval.stderr else (np.nan, np.nan)

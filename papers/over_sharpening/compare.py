@@ -60,8 +60,7 @@ def toy_rows(root: Path) -> pd.DataFrame:
 
 def theory_rows(root: Path) -> pd.DataFrame:
     """Return the percent of cases that violate a statement (metric "violated"), and App. G's
-    lambda, rho and their ratio, as result rows without a seed. Empty without results of the theory.
-    """
+    `kernel_cells`, as result rows without a seed. Empty without results of the theory."""
     folder = root / "over_sharpening" / "theory"
     if not (folder / "checks.csv").exists():
         return pd.DataFrame()
@@ -81,10 +80,7 @@ def theory_rows(root: Path) -> pd.DataFrame:
             "value": 100 * both["violated"] / both["cases"],
         }
     )
-    kernel = pd.read_csv(folder / "kernel.csv").melt("similarity", ["lambda", "rho", "ratio"])
-    kernel = kernel.rename(columns={"similarity": "method", "variable": "metric"})
-    kernel = kernel.assign(table="theory", benchmark="App. G")
-    return pd.concat([counted, kernel], ignore_index=True)
+    return pd.concat([counted, kernel_cells(root)], ignore_index=True)
 
 
 def kernel_cells(root: Path) -> pd.DataFrame:

@@ -42,8 +42,9 @@ def group_color(G: int, sizes: list[int]):
 
 
 def probabilities(curves, traces, cells: list[tuple], path: Path) -> None:
-    """Draw pi(Cat | Persian) of single seeds (upper panels) and the probability of the likelier
-    correct label, as mean and 10 to 90 % quantiles over seeds (lower panels)."""
+    """Draw pi(. | Persian) of Cat (solid) and Persian (dotted) in single seeds (upper panels), and
+    the probability of the likelier of them, as mean and 10 to 90 % quantiles over seeds (lower
+    panels)."""
     sizes = sorted(curves["G"].unique())
     figure, axes = panels(len(cells), 2, width=2.8, height=2.2, sharex=True, sharey=True)
     for column, (estimator, optimizer) in enumerate(cells):
@@ -52,15 +53,18 @@ def probabilities(curves, traces, cells: list[tuple], path: Path) -> None:
             color = group_color(G, sizes)
             runs = chosen(traces, estimator=estimator, optimizer=optimizer, G=G)
             for _, seed in runs.groupby("seed"):
-                above.plot(seed["step"], seed["p_cat"], color=color, lw=0.6, alpha=0.8)
+                above.plot(seed["step"], seed["p_cat"], color=color, lw=0.8)
+                above.plot(seed["step"], seed["p_persian"], ":", color=color, lw=0.8)
             line = chosen(curves, estimator=estimator, optimizer=optimizer, G=G, metric="p_winner")
             band(below, line["step"], line, color, alpha=0.12, label=f"G = {G}")
         title = TITLES.get(estimator, estimator)
         above.set(title=f"{title}, {OPTIMIZERS[optimizer]}", ylim=(-0.03, 1.03))
         below.set(xlabel="step")
-    axes[0, 0].set(ylabel=r"$\pi$(Cat | Persian)")
+    axes[0, 0].set(ylabel=r"$\pi$(label | Persian)")
+    for label, line in (("Cat", "-"), ("Persian", ":")):
+        axes[1, 0].plot([], [], line, color="k", lw=0.8, label=label)
     axes[1, 0].set(ylabel="likelier of Cat, Persian")
-    legend(figure, axes[1, 0], 4)
+    legend(figure, axes[1, 0], 6)
     save(figure, path, None)
 
 
@@ -94,7 +98,8 @@ def calibrated(curves: pd.DataFrame, path: Path) -> None:
             for G in sizes:
                 where = dict(estimator=estimator, optimizer=optimizer, G=G, metric="p_winner")
                 plain = chosen(curves, **where)
-                axis.plot(plain["step"], plain["mean"], color="0.75", lw=1)
+                grey = dict(color="0.75", label="neither" if sizes[0] == G else None)
+                axis.plot(plain["step"], plain["mean"], lw=1, **grey)
                 curve = chosen(curves, **where, alpha=alpha, mu=mu)
                 color = group_color(G, sizes)
                 band(axis, curve["step"], curve, color, alpha=0.12, label=f"G = {G}")
@@ -103,5 +108,5 @@ def calibrated(curves: pd.DataFrame, path: Path) -> None:
         line[0].set(ylabel=f"{TITLES[estimator]}:\nlikelier of Cat, Persian")
     for axis in axes[-1]:
         axis.set(xlabel="step")
-    legend(figure, axes[0, 0], 4)
+    legend(figure, axes[0, 0], 5)
     save(figure, path, None)

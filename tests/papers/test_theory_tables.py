@@ -5,7 +5,6 @@ import pytest
 from tiny import ROOT
 
 from papers.f_grpo.theory import tables as f_grpo
-from papers.over_sharpening.theory import tables as over_sharpening
 from papers.two_stage.theory import tables as two_stage
 
 TABLES = {
@@ -16,7 +15,6 @@ TABLES = {
     "two_stage/theory/negative.csv": two_stage.negative_table,
     "two_stage/theory/remark2.csv": two_stage.remark2_table,
     "two_stage/theory/proposition1.csv": two_stage.proposition1_table,
-    "over_sharpening/theory/kernel.csv": over_sharpening.kernel,
 }
 
 

@@ -2,7 +2,7 @@
 
     python -m papers.over_sharpening.theory [results_dir=results]
 
-Writes over_sharpening/theory/{checks,coupling,kernel}.csv below the results folder. Each run writes
+Writes over_sharpening/theory/{checks,coupling}.csv below the results folder. Each run writes
 the same bytes.
 """
 
@@ -18,7 +18,6 @@ def run(root: Path, thin: int = 1) -> None:
     folder = root / "over_sharpening" / "theory"
     write_csv(folder / "checks.csv", tables.checks(tables.groups(thin), thin))
     write_csv(folder / "coupling.csv", tables.coupled(thin))
-    write_csv(folder / "kernel.csv", tables.kernel())
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ advantages of verifiable rewards in {0, 1} with the population sigma.
 import numpy as np
 import pandas as pd
 
-from papers.over_sharpening import embeddings
 from papers.over_sharpening.theory import formulas
 
 MODES, BETA, DRAWS = 8, 0.1, 10_000
@@ -292,10 +291,3 @@ def coupling_checks(
 
 def _uniform(lam: np.ndarray, rho: np.ndarray, G: int) -> np.ndarray:
     return (lam - rho)[:, None, None] * np.eye(G) + rho[:, None, None]
-
-
-def kernel() -> pd.DataFrame:
-    """Return App. G's lambda, rho and their ratio, from the printed embeddings."""
-    rows = [(name, *embeddings.kernel(name.lower())) for name in ("High", "Mid", "Low")]
-    table = pd.DataFrame(rows, columns=["similarity", "lambda", "rho"])
-    return table.assign(ratio=table["lambda"] / table["rho"])

@@ -33,7 +33,7 @@ from papers.over_sharpening.toy.formulas import (
 )
 
 KEYS = ["optimizer", "G", "estimator", "alpha", "mu", "lr"]
-DRAWN = ["p_winner", "siamese_high", "siamese_mid", "siamese_low"]
+DRAWN = ["siamese_high", "siamese_mid", "siamese_low", "p_winner"]
 SHOWN = ["p_cat", "p_persian", "siamese_high", "siamese_mid", "siamese_low", "entropy"]
 
 
@@ -99,8 +99,8 @@ def run(config: Toy) -> Path:
     which the claims and figures read.
 
     final: one row for each setting and seed, after the last step. curves: mean, 10 % and 90 %
-    quantile over seeds by step, of DRAWN at main_lr (the run folder holds all metrics and learning
-    rates). traces: single seeds by step, at main_lr. A stored run is found by its configuration.
+    quantile over seeds by step, of DRAWN at main_lr. traces: single seeds by step, at main_lr. A
+    stored run is found by its configuration.
     """
     shared = asdict(config)
     del shared["results_dir"]
@@ -119,10 +119,7 @@ def run(config: Toy) -> Path:
                 write_csv(store.path / f"{name}.csv", pd.concat(parts))
             store.finish()
         for name in ("final", "curves", "traces"):
-            table = pd.read_csv(store.path / f"{name}.csv")
-            if name == "curves":  # only what the figures draw
-                table = table[(table["lr"] == config.main_lr) & table["metric"].isin(DRAWN)]
-            write_csv(folder / f"{name}.csv.gz", table)
+            write_csv(folder / f"{name}.csv.gz", pd.read_csv(store.path / f"{name}.csv"))
         write_json(folder / "settings.json", {"run_id": store.run_id} | shared)
     finally:
         store.close()
@@ -145,15 +142,15 @@ def tables(config: Toy, optimizer: str, G: int, u: np.ndarray) -> dict:
             start = {f"start_{name}": paths[name][0] for name in ("p_cat", "p_persian")}
             seed = {"seed": np.arange(u.shape[1])}
             final.append(pd.DataFrame(key | seed | last | times | start))
+            if cell.lr != config.main_lr:
+                continue
             paths["p_winner"] = np.maximum(paths["p_cat"], paths["p_persian"])
-            for name, values in paths.items():
-                low, high = np.quantile(values, [0.1, 0.9], axis=1)
-                stats = {"mean": values.mean(1), "low": low, "high": high}
-                curves.append(
-                    pd.DataFrame(key | {"metric": name, "step": recorded(config)} | stats)
-                )
-            if cell.lr == config.main_lr:
-                for s in range(min(config.traces, u.shape[1])):
-                    seen = {name: paths[name][:, s] for name in ("p_cat", "p_persian")}
-                    traces.append(pd.DataFrame(key | {"seed": s, "step": recorded(config)} | seen))
+            at = {"step": recorded(config)}
+            for name in DRAWN:
+                low, high = np.quantile(paths[name], [0.1, 0.9], axis=1)
+                stats = {"mean": paths[name].mean(1), "low": low, "high": high}
+                curves.append(pd.DataFrame(key | {"metric": name} | at | stats))
+            for s in range(min(config.traces, u.shape[1])):
+                seen = {name: paths[name][:, s] for name in ("p_cat", "p_persian")}
+                traces.append(pd.DataFrame(key | {"seed": s} | at | seen))
     return {"final": pd.concat(final), "curves": pd.concat(curves), "traces": pd.concat(traces)}

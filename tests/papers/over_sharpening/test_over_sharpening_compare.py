@@ -95,7 +95,6 @@ def test_claims_name_settings_that_the_toy_and_the_theory_have(tmp_path):
     write_csv(folder / "checks.csv", pd.concat(checks).assign(beta=0.1))
     coupled = [tables.coupling_checks(4, 0.5, 0.0, r, draws=50, seed=1) for r in (0, 1)]
     write_csv(folder / "coupling.csv", pd.concat(coupled))
-    write_csv(folder / "kernel.csv", tables.kernel())
     decided = verdicts(tmp_path)
     for claim in load_claims(HOME / "claims.yaml"):
         selectors = parse("", claim["laptop"])[2] if "laptop" in claim else ()
