@@ -34,7 +34,7 @@ each combination of these values. A grid of settings is one claim with a count.
 "~" means |difference - x| <= within. Rows without a seed (printed numbers, closed forms) are
 compared as numbers; a tie is inconclusive. Rows with seeds are compared by the 95 % interval of
 `two_way_interval`: over seeds and problems where the counts of every selected row are given
-(metrics pass@k and avg@k), else over seeds alone, which takes the problems as fixed. All selectors
+(pass@k, best@k and avg@k), else over seeds alone, which takes the problems as fixed. All selectors
 of a claim are read on the seeds that they share, so that runs are paired; in a count, each pair is
 read on the seeds that its two selectors share. With fewer than three seeds nothing is decided on a
 laptop. On a cluster, where the papers have one run per cell, the spread of such rows over seeds is

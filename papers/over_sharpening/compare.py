@@ -1,7 +1,6 @@
 """Over-sharpening's result rows besides those of its runs.
 
-AVG@8 is read as pass@1, its expectation; PASS@8 is read as the unbiased pass@8. There are rows of
-the toy (table "toy") and of the theory's counts (table "theory").
+There are rows of the toy (table "toy"), of the theory's counts (table "theory") and of the kernel.
 """
 
 from pathlib import Path
@@ -70,16 +69,9 @@ def theory_rows(root: Path) -> pd.DataFrame:
     batch = np.where(coupled["repeats"], "repeated modes", "distinct modes")
     coupled = coupled.groupby(["statement", batch])[["cases", "violated"]].sum().reset_index()
     coupled = coupled.rename(columns={"level_1": "benchmark"})
-    both = pd.concat([checks, coupled])
-    counted = pd.DataFrame(
-        {
-            "table": "theory",
-            "method": both["statement"],
-            "benchmark": both["benchmark"],
-            "metric": "violated",
-            "value": 100 * both["violated"] / both["cases"],
-        }
-    )
+    both = pd.concat([checks, coupled]).rename(columns={"statement": "method"})
+    value = 100 * both["violated"] / both["cases"]
+    counted = both.assign(table="theory", metric="violated", value=value)
     return pd.concat([counted, kernel_cells(root)], ignore_index=True)
 
 
@@ -87,11 +79,10 @@ def kernel_cells(root: Path) -> pd.DataFrame:
     """Return App. G's printed cells recomputed from its embeddings e: lambda = |e_Persian|^2,
     rho = e_Persian . e_Siamese and their ratio."""
     cells = pd.read_csv(ROOT / "papers/over_sharpening/published/table_appendix_g_kernel.csv")
-    values = []
-    for method, metric in zip(cells["method"], cells["metric"], strict=True):
-        lam, rho = kernel(method.removesuffix(" similarity").lower())
-        known = {"self_similarity_lambda": lam, "cross_similarity_rho": rho}
-        values.append((known | {"ratio_lambda_over_rho": lam / rho})[metric])
+    names = cells["method"].str.removesuffix(" similarity").str.lower()
+    lam, rho = np.transpose([kernel(name) for name in names])
+    kinds = [cells["metric"] == "self_similarity_lambda", cells["metric"] == "cross_similarity_rho"]
+    values = np.select(kinds, [lam, rho], lam / rho)  # the rest are ratio_lambda_over_rho
     return cells[["table", "model", "method", "benchmark", "metric"]].assign(value=values)
 
 

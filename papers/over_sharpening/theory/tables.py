@@ -274,7 +274,9 @@ def coupling_checks(
     upper = formulas.unseen_bound(s, G, total, 1.0)
     lower = formulas.seen_bound(s, G, N[:, 0], y[:, 0], total, 1.0)
     tiny = 1e-9 * (1 + np.abs(total))
-    least = np.linalg.eigvalsh(batch - _uniform(s.lambda_min, s.rho_min, G))[:, 0]
+    rho = s.rho_min[:, None, None]
+    uniform = (s.lambda_min[:, None, None] - rho) * np.eye(G) + rho  # M(lambda_min, rho_min)
+    least = np.linalg.eigvalsh(batch - uniform)[:, 0]
     checks = {
         "proof: K >= M(lambda_min, rho_min) as matrices": least < -1e-9,
         "proof: sum of alpha <= A_sum / (lambda_min + (G-1) rho_min)": (
@@ -287,7 +289,3 @@ def coupling_checks(
     }
     setting = {"G": G, "coupling": coupling, "width": width, "repeats": repeats}
     return pd.DataFrame([setting | _row(name, np.asarray(bad)) for name, bad in checks.items()])
-
-
-def _uniform(lam: np.ndarray, rho: np.ndarray, G: int) -> np.ndarray:
-    return (lam - rho)[:, None, None] * np.eye(G) + rho[:, None, None]

@@ -90,10 +90,6 @@ def simulate(config: Toy, optimizer: str, G: int, cells: list[Cell], u: np.ndarr
     return {"curves": arrays, "one": times["one"], "both": times["both"]}
 
 
-def recorded(config: Toy) -> list[int]:
-    return sorted({*range(0, config.steps + 1, config.every), config.steps})
-
-
 def run(config: Toy) -> Path:
     """Run the toy unless it is stored. Return the folder of final, curves and traces (.csv.gz),
     which the claims and figures read.
@@ -145,7 +141,7 @@ def tables(config: Toy, optimizer: str, G: int, u: np.ndarray) -> dict:
             if cell.lr != config.main_lr:
                 continue
             paths["p_winner"] = np.maximum(paths["p_cat"], paths["p_persian"])
-            at = {"step": recorded(config)}
+            at = {"step": sorted({*range(0, config.steps + 1, config.every), config.steps})}
             for name in DRAWN:
                 low, high = np.quantile(paths[name], [0.1, 0.9], axis=1)
                 stats = {"mean": paths[name].mean(1), "low": low, "high": high}
