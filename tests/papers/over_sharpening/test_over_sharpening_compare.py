@@ -76,6 +76,12 @@ def test_published_claims_are_decided_on_the_printed_numbers(tmp_path):
         "overlap_ratio",
     }
     assert table.loc["iac_cells_avg", "published_numbers"] == "67 hold, 4 fail, 1 open of 72"
+    for name, models in {"grpo_avg": 3, "grpo_pass": 3, "others_avg": 9, "others_pass": 9}.items():
+        numbers, cluster = table.loc[f"iac_{name}", ["published_numbers", "cluster"]]
+        assert numbers == f"{models} hold, 0 fail, 0 open of {models}"
+        assert cluster == "not run"  # a cluster row can decide it
+    ours = {claim["id"] for claim in load_claims(HOME / "claims.yaml") if claim.get("ours")}
+    assert {"iac_partition", "iac_partition_equal", "confident_only"} <= ours
     assert set(table["laptop"]) <= {"not run", "not claimed here"}
 
 
