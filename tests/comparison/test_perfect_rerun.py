@@ -250,11 +250,38 @@ def test_five_seeds_and_64_samples_count_in_place_of_a_run_with_one(tmp_path):
     assert "CW-GRPO (repository)" in set(result.cluster.rows["method"])
 
 
-# ---- what is wrong has to be seen
-
-
 def pair(x):
     return x.model.name == "Qwen2.5-7B" and x.table == "table1" and x.label in ("GRPO", "F-GRPO")
+
+
+def small(x):
+    return x.model.name.endswith("1.5B") and x.label != "Clip-Cov"
+
+
+@pytest.mark.parametrize(
+    ("paper", "only", "n", "claim"),
+    [("f_grpo", pair, 0, "focal_grpo_pass1"), ("cov_grpo", small, 64, "cw_grpo_avg_15b")],
+    ids=["f_grpo", "cov_grpo"],
+)
+def test_three_seeds_are_means_with_intervals_over_seeds(tmp_path, paper, only, n, claim):
+    """Each evaluation is a point above that of the seed before."""
+    made = perfect.rerun(tmp_path, paper, only=only, seeds=(1, 2, 3), n=n, spread=1.0)
+    result = assess(made.spec, tmp_path)
+    cells = result.cells[result.cells["rerun"].notna() & (result.cells["metric"] == "pass@1")]
+    assert len(cells) > 0
+    assert set(cells["n_seeds"]) == {3}
+    assert set(cells["verdict"]) == {"within noise"}
+    assert cells["difference"].abs().max() < 0.1  # the mean of three is as printed
+    half = 4.303 * (1 + 1 / 3) ** 0.5 + 0.05  # t with 2 degrees of freedom; half a printed digit
+    assert ((cells["high"] - cells["low"]) / 2 - half).abs().max() < 0.3
+    gaps = result.gaps[(result.gaps["scope"] == "cluster") & (result.gaps["claim"] == claim)]
+    assert set(gaps["n_seeds"]) == {3}
+    assert set(gaps["test"]) == {"seeds and problems"}
+    verdicts = result.verdicts.set_index("id")
+    assert verdicts["cluster"][claim] == "holds"
+
+
+# ---- what is wrong has to be seen
 
 
 @pytest.fixture(scope="module")

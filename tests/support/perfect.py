@@ -71,9 +71,11 @@ def rerun(
     only: Callable[[Experiment], bool] = lambda x: True,
     seeds: Sequence[int] = (),
     n: int = 0,
+    spread: float = 0.0,
 ) -> Rerun:
     """Store the perfect rerun of a paper's `scales` below `root`. only: keeps the runs for which it
-    is true. seeds, n: as in common.sweeps.plan.changed."""
+    is true. seeds, n: as in common.sweeps.plan.changed. spread: points by which a seed's evaluation
+    is above that of the seed before, around the printed numbers."""
     spec, made = spec_of(paper), []
     with quick():
         config = strict(Reproduce, compose(paper, ["scale=cluster"], "reproduce"))
@@ -88,7 +90,7 @@ def rerun(
                     trained(x, best, spec, last=not sweep.benchmarks)
             for e in evaluations_of(runs, sweep):
                 if e.row.trained in wanted:
-                    evaluated(e, spec)
+                    evaluated(e, spec, spread * (e.row.seed - float(np.mean(sweep.seeds))))
                     made.append(e)
             for one in measures_of(config, sweep, runs):
                 if one.row.trained in wanted:
@@ -277,8 +279,9 @@ def norm(error: np.ndarray) -> np.ndarray:
 # ---- an evaluation
 
 
-def evaluated(e: Evaluate, spec: Spec) -> None:
-    """Write the folder of a finished evaluation, as `common.evaluation.run.evaluate` leaves it."""
+def evaluated(e: Evaluate, spec: Spec, above: float = 0.0) -> None:
+    """Write the folder of a finished evaluation, as `common.evaluation.run.evaluate` leaves it. Its
+    pass@k are `above` the printed numbers, in points."""
     row, step = e.row, 0
     run = Run(Path(e.results_dir), row.paper, e.path.name, e.identity() | {"scope": row.scope})
     if row.checkpoint != 0:
@@ -305,7 +308,7 @@ def evaluated(e: Evaluate, spec: Spec) -> None:
     ]
     if not scored:
         ks = [k for k in sorted({*(2**i for i in range(e.n.bit_length())), *TENS}) if k <= e.n]
-        named = {int(m.removeprefix("pass@")): v for m, v in wanted.items() if m[:5] == "pass@"}
+        named = {int(m[5:]): v + above for m, v in wanted.items() if m[:5] == "pass@"}
         named = {f"pass@{k}": v for k, v in sorted(named.items()) if k <= e.n}
         counts = counted(row.benchmark, named, problems, e.n)
         rows = report(counts, ks)
