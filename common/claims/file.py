@@ -109,9 +109,11 @@ def parse(place: str, predicate: dict) -> tuple[str, dict, list[dict]]:
     except (TypeError, ValueError):
         raise UserError(f"{place}: pairs must be a list of [selector, selector]") from None
     each = body.get("each", {})
-    fine = isinstance(each, dict) and all(isinstance(v, list) and v for v in each.values())
-    require(fine, f"{place}: each", each, "must be a map of columns to lists of values")
-    times = [dict(zip(each, values, strict=True)) for values in product(*each.values())]
+    grids = each if isinstance(each, list) and each else [each]
+    given = [x for one in grids for x in (one.values() if isinstance(one, dict) else [None])]
+    fine = all(isinstance(x, list) and x for x in given)
+    require(fine, f"{place}: each", each, "must be a map of columns to lists of values, or several")
+    times = [dict(zip(x, at, strict=True)) for x in grids for at in product(*x.values())]
     pairs = [{**one, **selector} for one in times for selector in (body["of"] if of else pairs)]
     single = [body[key] for key in ("a", "b", "of") if key in body and not of]
     lists = {"order": body.get("order"), "trend": body.get("of")}

@@ -29,7 +29,8 @@ its predicate. The predicates:
     trend: {of: [SEL, ...], at: [x, ...], relation: ">" | "<"}      the least squares slope over x
 
 `each: {column: [value, ...], ...}` in count and mean_gain takes every pair or selector once for
-each combination of these values. A grid of settings is one claim with a count.
+each combination of these values, and a list of such maps for the combinations of each map. A grid
+of settings is one claim with a count.
 
 "~" means |difference - x| <= within. Rows without a seed (printed numbers, closed forms) are
 compared as numbers; a tie is inconclusive. Rows with seeds are compared by the 95 % interval of

@@ -17,8 +17,8 @@ FIGURES = {  # name -> number in the paper, model, methods
 }
 CURVES = [
     Curve("MATH, greedy pass@1 (%)", benchmark=GREEDY, metric="pass@1"),
-    Curve("entropy on MATH", benchmark=GREEDY, metric="exact_token_entropy"),
-    Curve("entropy in training", column="entropy"),
+    Curve("entropy on MATH, T = 1 (nats)", benchmark=GREEDY, metric="exact_token_entropy"),
+    Curve("entropy in training, T = 1 (nats)", column="entropy"),
     Curve("reward in training", column="reward"),
 ]
 

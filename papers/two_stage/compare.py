@@ -19,10 +19,10 @@ def own_rows(root: Path, runs: Gathered) -> list[pd.DataFrame]:
 
 
 def logged_rows(root: Path, rows: pd.DataFrame) -> list[pd.DataFrame]:
-    """Return the entropy along the cluster's training runs (table "TABLE, logged") and the pieces
-    of code in their stored samples (table "TABLE, samples"), with TABLE the table of the run."""
-    entropies = logged(root, "two_stage", rows, lambda log: phases(log, ["entropy"]))
-    return [entropies, code_rows(root, rows)]
+    """Return entropy and reward along the cluster's training runs (table "TABLE, logged") and the
+    pieces of code in their stored samples (table "TABLE, samples"), with TABLE the run's table."""
+    measured = logged(root, "two_stage", rows, lambda log: phases(log, ["entropy", "reward"]))
+    return [measured, code_rows(root, rows)]
 
 
 def toy_rows(root: Path) -> pd.DataFrame:

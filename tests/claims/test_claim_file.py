@@ -85,6 +85,9 @@ def test_each_takes_every_pair_with_every_combination():
         for k in (1, 8)
         for method in ("A", "B")
     ]
+    body |= {"each": [{"model": ["x"], "k": [1, 8]}, {"model": ["y"], "k": [1]}], "at_least": 3}
+    some = parse("", {"count": body, "where": {"table": "t"}})[2]
+    assert some == selectors[:6]  # not (y, 8)
 
 
 def test_scopes_and_rendering(tmp_path):

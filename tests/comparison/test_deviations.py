@@ -15,7 +15,7 @@ from common.experiment import load
 
 HELD = {  # paper -> the printed settings that some row does not have
     "f_grpo": {"rollout engine", "engine", "samples per problem n (protocol)"},
-    "two_stage": set(),
+    "two_stage": {"loss aggregation"},  # the token mean of the code that it follows
     "cov_grpo": {
         "training steps",  # 200, for Table 3; Table 2's checkpoint is another matter
         "max_steps 1.5B",

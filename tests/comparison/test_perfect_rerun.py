@@ -64,6 +64,7 @@ EXPECTED = {
         },
     ),
     "two_stage": Expected(
+        scales=("cluster", "cluster_sequence", "cluster_long"),
         filled=391,
         unfilled={},
         waiting={"fewer_erroneous"},  # of the text of samples
@@ -77,10 +78,16 @@ EXPECTED = {
                 ),
                 "fails",
             ),
-            # all made-up trainings log one entropy and end at one accuracy
+            # all made-up trainings log one entropy and one reward, and end at one accuracy
             **dict.fromkeys(
-                ("fig2_collapse", "fig2_above_base", "fig2_turn", "fig2_entropy"), "inconclusive"
+                (
+                    *("fig2_collapse", "fig2_above_base", "fig2_turn", "fig2_entropy"),
+                    *("long_rises", "long_n_keeps", "long_n_reward"),
+                ),
+                "inconclusive",
             ),
+            # no number of the prolonged training is printed, so it is made up as 0
+            **dict.fromkeys(("long_above_base", "long_n_learns"), "fails"),
         },
         # by method: 10 points of accuracy and of entropy, and two columns of three logged steps
         figures={"cluster_fig2": 4 * 26, "cluster_fig4": 2 * 26},

@@ -25,8 +25,8 @@ def test_published_verdicts_agree_with_what_is_known_to_contradict_the_text(tmp_
     decided = verdicts.set_index("id")["published"]
     stated = [claim["id"] for claim in load_claims(CLAIMS) if "published" in claim]
     assert set(decided[stated]) <= {"holds", "fails", "inconclusive"}  # every selector finds a cell
-    assert decided["best_pass1"] == "holds"  # TS001-TS004
-    assert decided["over_base"] == "holds"  # TS005 in Table 1
+    assert decided["best_pass1"] == "holds"
+    assert decided["over_base"] == "holds"  # in Table 1
     for bench in ("math500", "llama"):  # INC017
         assert decided[f"over_base_{bench}"] == "not claimed here"
     numbers = verdicts.set_index("id")["published_numbers"]

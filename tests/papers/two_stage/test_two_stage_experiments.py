@@ -1,13 +1,17 @@
 """The two-stage paper's experiments, sweeps and rows of the tables."""
 
 import csv
+from dataclasses import replace
 from functools import partial
 
 import compositions
 import pytest
 from tiny import ROOT
 
+from common.claims.judge import load as load_claims
 from common.comparison.spec import spec_of
+from common.config.compose import compose
+from common.config.strict import strict
 from common.sweeps.plan import Reproduce, evaluations, evaluations_of
 from papers.two_stage.cluster import GREEDY
 
@@ -38,9 +42,10 @@ def test_every_experiment_has_the_papers_regularisers(name):
     assert x.method.kl_estimator == "k3"
     assert (x.method.loss["eps_low"], x.method.loss["eps_high"]) == (0.2, 0.2)
     assert (x.sampling.group_size, x.sampling.temperature, x.eval.temperature) == (8, 1.0, 0.6)
-    mean = "sequence_mean_token_mean" if "gspo" in name else "token_mean"
+    by_response = "gspo" in name or name.endswith("_sequence")
+    mean = "sequence_mean_token_mean" if by_response else "token_mean"
     assert x.method.aggregation["_target_"] == f"common.losses.aggregate.{mean}"
-    assert ("negative_only" in x.method.advantage["_target_"]) == name.endswith("_n")
+    assert ("negative_only" in x.method.advantage["_target_"]) == ("_n" in name)
     assert ("gspo" in x.method.loss["_target_"]) == ("gspo" in name)
 
 
@@ -51,21 +56,44 @@ row = partial(compositions.experiment, paper="two_stage")
 
 
 def test_every_row_of_the_tables_has_one_experiment_that_a_scale_runs():
-    from common.config.compose import compose
-    from common.config.strict import strict
-
     wanted = {(r["model"], r["method"]) for t in (1, 2, 3, 4) for r in printed(f"table{t}")}
-    rows = [row(name) for name in CLUSTER]
-    assert sorted((x.model.name, x.label) for x in rows) == sorted(wanted)
     scales = strict(Reproduce, compose("two_stage", [], "reproduce")).scales
-    swept = scales["cluster"].sweeps
-    assert sorted(name for sweep in swept for name in sweep.rows) == CLUSTER
+    swept = {key: [n for one in scale.sweeps for n in one.rows] for key, scale in scales.items()}
+    rows = [row(name) for name in swept["cluster"]]
+    assert sorted((x.model.name, x.label) for x in rows) == sorted(wanted)
+    more = swept["cluster_sequence"] + swept["cluster_long"]
+    assert sorted([*swept["cluster"], *more]) == CLUSTER
+
+
+@pytest.mark.parametrize("name", ["qwen7b_math_grpo", "qwen7b_math_grpo_n", "llama3b_grpo"])
+def test_further_rows_change_what_they_name_alone(name):
+    """1/|y| as printed (Eqs. 1, 2, App. B.5), and more steps (Remark 4)."""
+    x = row(f"cluster/{name}")
+    same = row(f"cluster/{name}_sequence")
+    mean = {"_target_": "common.losses.aggregate.sequence_mean_token_mean"}
+    changed = replace(x.method, aggregation=mean)
+    assert same == replace(x, name=same.name, label=f"{x.label} (sequence mean)", method=changed)
+    if x.model.name == "Qwen2.5-Math-7B":
+        longer = row(f"cluster/{name}_long")
+        assert longer.optim.steps == 10 * x.optim.steps
+        assert set(longer.keep_at) >= {x.optim.steps}
+        shown = {"name": x.name, "label": x.label, "keep_at": x.keep_at}
+        every = replace(longer.eval, every=x.eval.every)
+        assert replace(longer, **shown, optim=x.optim, eval=every) == x
+
+
+def test_the_long_rows_are_read_at_the_steps_of_their_claims(tmp_path):
+    flags = ["scale=cluster_long", f"results_dir={tmp_path}"]
+    config = strict(Reproduce, compose("two_stage", flags, "reproduce"))
+    steps = {(x.row.benchmark, x.row.checkpoint) for x in evaluations(config)}
+    read = [one.get("step") for claim in load_claims(CLAIMS) if claim["id"] == "long_rises"
+            for one in claim["cluster"]["order"]]  # fmt: skip
+    assert read == [row("cluster/qwen7b_math_grpo_long").optim.steps, 140]
+    for name in ("AMC 2023", "AIME 2024", "AIME 2025"):
+        assert {(name, "last"), (name, 140)} <= steps
 
 
 def test_tables_are_evaluated_on_the_printed_sets(tmp_path):
-    from common.config.compose import compose
-    from common.config.strict import strict
-
     flags = ["scale=cluster", f"results_dir={tmp_path}"]
     config = strict(Reproduce, compose("two_stage", flags, "reproduce"))
     planned = evaluations(config)
@@ -92,9 +120,6 @@ def test_tables_are_evaluated_on_the_printed_sets(tmp_path):
 
 def test_the_subsampled_sets_are_three_draws_whose_mean_is_the_printed_cell(tmp_path):
     """App. C.2: 128 questions, three times, averaged."""
-    from common.config.compose import compose
-    from common.config.strict import strict
-
     flags = ["scale=cluster", f"results_dir={tmp_path}"]
     config = strict(Reproduce, compose("two_stage", flags, "reproduce"))
     sweep = config.scales["cluster"].sweeps[0]
