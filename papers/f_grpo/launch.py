@@ -20,6 +20,7 @@ TABLES = {
     "table2_v2": Table("N = 4 and 16 too", BOTH),
     "table3_v2": Table("controls: a lower learning rate, DS-GRPO", BOTH),
     "table4_v2": Table("mazes, 3.9 M parameters: one GPU", ("gpu",), profile="local-1x80"),
+    "mazes": Table("Figs 6, 7: its rows and the base model", ("gpu",), "all", "local-1x80"),
     "table6_v2": Table("every exponent gamma, three models", BOTH),
     "table10_v2": Table("every benchmark by group size N", BOTH),
     "table11_v2": Table("every benchmark of the controls", BOTH),
