@@ -85,23 +85,30 @@ def gpu_hours(estimates: Iterable[Estimate]) -> str:
 
 def power(paper: str, jobs: list[Job], reference: Path = REFERENCE) -> list[str]:
     """Return one line: what share of the claims that hold in print is decided by simulated reruns
-    of the paper's cluster rows, with as many seeds as each row has in `jobs` (else the next fewer
-    that were simulated). Return no line where `jobs` train no such row or nothing was simulated."""
+    of the paper's cluster rows with as many seeds as each row has in `jobs`, and with no more
+    samples per problem. Where these seeds were not simulated, the line says so, and tells the share
+    of the next fewer that were. Return no line where `jobs` train no such row or nothing was
+    simulated."""
     configs = [job.config for job in jobs if job.kind == "train"]
     seeds = Counter(x.name for x in configs if x.scope == CLUSTER)
+    drawn = min((job.config.n for job in jobs if job.kind == "evaluate"), default=0)
     file = reference / paper / "power.csv"
     if not seeds or not file.exists():
         return []
     claims, found = read_csv(reference / paper / "claims.csv", []), read_csv(file, [])
     hold = claims.loc[claims["published"] == "holds", "id"]
-    found = found[(found["world"] == "as_printed") & found["claim"].isin(hold)]
-    found = found[found["seeds"] <= min(seeds.values())]
-    at = found["seeds"].max()
-    shares = 100 * found.loc[found["seeds"] == at, "decided"]
-    if shares.empty:
+    found = found[(found["world"] == "as_printed") & found["claim"].isin(hold)].fillna({"n": 0})
+    asked, known = min(seeds.values()), sorted(set(found["seeds"]))
+    found = found[(found["seeds"] <= asked) & (found["n"] <= drawn)]
+    if found.empty:
         return []
-    said = f"{at} seed(s) a row decides {shares.mean():.0f} % of the {len(shares)} claims that hold"
-    said += f" in print ({shares.min():.0f} to {shares.max():.0f} % each, {sum(shares == 0)} never)"
+    (at, n), of_it = max(found.groupby(["seeds", "n"]), key=lambda group: group[0])
+    shares = 100 * of_it["decided"]
+    said = f"{at} seed(s) a row{f' and {n:.0f} samples a problem' if n else ''} decides"
+    said += f" {shares.mean():.0f} % of the {len(shares)} claims that hold in print"
+    said += f" ({shares.min():.0f} to {shares.max():.0f} % each, {sum(shares == 0)} never)"
+    if at != asked:
+        said += f"; {asked} seeds were not simulated (known: {', '.join(map(str, known))})"
     return [f"power: a faithful rerun of all cluster rows with {said}"]
 
 

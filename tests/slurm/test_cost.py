@@ -204,24 +204,33 @@ def test_dry_run_prints_jobs_scripts_and_costs_and_writes_nothing(big, tmp_path,
 
 
 @pytest.mark.parametrize(
-    ("seeds", "says"),
-    [(1, "1 seed(s) a row decides 30 % "), (4, "1 seed(s) a row decides 30 % "), (5, "5 seed(s) ")],
+    ("seeds", "n", "known", "shares"),
+    [
+        (1, 1, "1 seed(s) a row decides", "30 % of the 2 claims that hold in print (0 to 60 %"),
+        (4, 1, "1 seed(s) a row decides", "30 % of"),
+        (5, 16, "5 seed(s) a row decides", "75 % of"),
+        (5, 64, "5 seed(s) a row and 64 samples a problem decides", "95 % of"),
+    ],
 )
-def test_power_is_read_for_the_fewest_seeds_of_a_row(big, tmp_path, seeds, says):
-    rows = [["a", 1, 0.0], ["b", 1, 0.6], ["fails", 1, 1.0], ["a", 5, 0.5], ["b", 5, 1.0]]
-    rows = [[claim, "as_printed", n, share] for claim, n, share in rows]
-    rows += [["a", "half_effect", 1, 1.0]]
-    columns = ["claim", "world", "seeds", "decided"]
+def test_power_is_that_of_these_seeds_and_samples_or_the_line_says_it_is_not_known(
+    big, tmp_path, seeds, n, known, shares
+):
+    rows = [["a", 1, None, 0.0], ["b", 1, None, 0.6], ["fails", 1, None, 1.0]]
+    rows += [["a", 5, None, 0.5], ["b", 5, None, 1.0], ["a", 5, 64, 0.9], ["b", 5, 64, 1.0]]
+    rows = [[claim, "as_printed", *more] for claim, *more in rows]
+    rows += [["a", "half_effect", 1, None, 1.0]]
+    columns = ["claim", "world", "seeds", "n", "decided"]
     (tmp_path / "f_grpo").mkdir()
     pd.DataFrame(rows, columns=columns).to_csv(tmp_path / "f_grpo" / "power.csv", index=False)
     claims = pd.DataFrame({"id": ["a", "b", "fails"], "published": ["holds", "holds", "fails"]})
     claims.to_csv(tmp_path / "f_grpo" / "claims.csv", index=False)
     runs = [replace(big, scope="cluster", seed=seed + 1) for seed in range(seeds)]
     more = [replace(run, name="other") for run in [*runs, replace(runs[0], seed=9)]]
-    (line,) = slurm_cost.power("f_grpo", plan.plan([*runs, *more], []), tmp_path)
-    assert says in line
-    each = "0 to 60 % each, 1 never" if seeds < 5 else "50 to 100 % each, 0 never"
-    assert line.endswith(f"of the 2 claims that hold in print ({each})")
+    sampled = [replace(e, n=n) for e in evaluations_of(runs, SWEEP)]
+    (line,) = slurm_cost.power("f_grpo", plan.plan([*runs, *more], sampled), tmp_path)
+    assert known in line
+    assert f" {shares}" in line
+    assert line.endswith("; 4 seeds were not simulated (known: 1, 5)") == (seeds == 4)
     assert slurm_cost.power("fade", plan.plan(runs, []), tmp_path) == []  # nothing was simulated
     laptop = [replace(run, scope="laptop") for run in runs]
     assert slurm_cost.power("f_grpo", plan.plan(laptop, []), tmp_path) == []
