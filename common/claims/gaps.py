@@ -13,7 +13,6 @@ from common.metrics.paired import Interval, subsampling_test, two_way_interval
 from common.metrics.passk import estimator
 
 MIN_SEEDS = 3  # two_way_interval is too narrow with two
-SUBSAMPLES = 50_000  # draws of the subsampling test of F-GRPO's App. I, as printed
 GAPS = [  # columns of the table of comparisons
     *["claim", "scope", "family", "table", "benchmark", "metric", "a", "b", "difference"],
     *["low", "high", "p", "p_claim", "p_holm", "p_bh", "mdd", "n_seeds", "n_problems"],
@@ -151,11 +150,15 @@ def _subsampling_p(gap: Gap) -> float:
         return np.nan
     c_a, c_b = (np.concatenate([x.counts[x.seeds.index(seed)] for seed in shared]) for x in (a, b))
     strata = [benchmark for benchmark, _ in a.problems] * len(shared)
-    m = max(a.k, a.n // 4)
-    test = subsampling_test(
-        c_a, c_b, n=a.n, ks=[a.k], m=m, iterations=SUBSAMPLES, seed=0, strata=strata
-    )
-    return float(test[0]["p"])
+    return subsampled_p(c_a, c_b, a.n, a.k, strata)
+
+
+def subsampled_p(c_a: np.ndarray, c_b: np.ndarray, n: int, k: int, strata: list) -> float:
+    """Return the p-value of F-GRPO's App. I test, with its 50,000 draws and, of n samples, its
+    m = n / 4."""
+    m = max(k, n // 4)
+    (test,) = subsampling_test(c_a, c_b, n=n, ks=[k], m=m, iterations=50_000, seed=0, strata=strata)
+    return float(test["p"])
 
 
 def order_text(selected: list[Found], gaps: list[Gap]) -> str:

@@ -11,7 +11,7 @@ from itertools import groupby
 import numpy as np
 import pandas as pd
 
-from common.claims.gaps import MIN_SEEDS, SUBSAMPLES
+from common.claims.gaps import MIN_SEEDS, subsampled_p
 from common.claims.select import COUNTED, Counts, indexed
 from common.claims.single import KNOWN
 from common.comparison.cells import (
@@ -22,7 +22,7 @@ from common.comparison.cells import (
     run_variance,
 )
 from common.comparison.spec import Spec
-from common.metrics.paired import Interval, over_problems, subsampling_test
+from common.metrics.paired import Interval, over_problems
 from common.metrics.passk import estimate, estimator
 
 PLACE = ["table", "model", "benchmark", "metric"]
@@ -133,29 +133,16 @@ def _tests(spec: Spec, group: list[dict], found: list, measured: dict, behind: C
     """Return p_samples and p_problems of the pairs on one benchmark, which differ in their metric;
     NaN where there are no counts on the same problems."""
     tests = [{"p_samples": np.nan, "p_problems": np.nan} for _ in group]
-    together: dict[tuple, list] = {}
     for at, (one, sides) in enumerate(zip(group, found, strict=True)):
         of = estimator(str(sides[0][0].get("measured", one["metric"]))) if sides else None
         counts = _counts(spec, one, measured, behind) if of else None
         if of is None or counts is None or of[1] > counts[2]:
             continue
-        k = of[1]
         c_a, c_b, n, strata = counts
         apart = 100 * (estimate(of, c_a, n) - estimate(of, c_b, n))
         tests[at]["p_problems"] = over_problems(apart[None], strata=strata).p()
-        if of[0] == "pass" and n >= 2 * k:
-            m = max(k, n // 4)
-            same_counts = (m, n, c_a.tobytes(), c_b.tobytes())
-            together.setdefault(same_counts, []).append((at, k, counts))
-    for (m, *_), same in together.items():  # one set of draws for all k
-        c_a, c_b, n, strata = same[0][2]
-        ks = sorted({k for _, k, _ in same})
-        drawn = subsampling_test(
-            c_a, c_b, n=n, ks=ks, m=m, iterations=SUBSAMPLES, seed=0, strata=strata
-        )
-        p = {row["k"]: float(row["p"]) for row in drawn}
-        for at, k, _ in same:
-            tests[at]["p_samples"] = p[k]
+        if of[0] == "pass" and n >= 2 * of[1]:
+            tests[at]["p_samples"] = subsampled_p(c_a, c_b, n, of[1], strata)
     return tests
 
 

@@ -213,27 +213,23 @@ def subsampling_test(
 
 def _drawn(c: np.ndarray, n, ks, m, iterations, seed: tuple) -> np.ndarray:
     counts = np.sort(c).astype(np.int64).tobytes()
-    return np.stack([_of_one(counts, n, int(k), m, iterations, seed) for k in ks], axis=1)
+    return np.stack([subsample_means(counts, n, int(k), m, iterations, seed) for k in ks], axis=1)
 
 
 @lru_cache(maxsize=256)  # a benchmark is asked for alone, in an average and in several pairs
-def _of_one(counts: bytes, n: int, k: int, m: int, iterations: int, seed: tuple) -> np.ndarray:
-    bits = np.random.SFC64([*seed, crc32(counts)])
-    c = np.frombuffer(counts, np.int64)
-    return subsample_means(c, n=n, k=k, m=m, iterations=iterations, bits=bits)
-
-
 def subsample_means(
-    c: np.ndarray, *, n: int, k: int, m: int, iterations: int, bits: np.random.BitGenerator
+    counts: bytes, n: int, k: int, m: int, iterations: int, seed: tuple
 ) -> np.ndarray:
     """Return mean pass@k over problems of subsamples of m out of n: (iterations,), in [0, 1].
+    `counts` are the problems' correct counts, the bytes of an int64 array.
 
     A draw is a table look-up by 16 random bits: value x of a hypergeometric fills floor(2^16 p_x)
     of the 2^16 slots. The few slots left over stand for the remainder of the distribution. A draw
     that lands there is drawn again from the remainder by inverse CDF, so that nothing is rounded to
     2^-16.
     """
-    by_correct = pass_at_k_table(m, [k])[:, 0]
+    c, by_correct = np.frombuffer(counts, np.int64), pass_at_k_table(m, [k])[:, 0]
+    bits = np.random.SFC64([*seed, crc32(counts)])
     means = np.zeros(iterations)
     uniform = np.random.Generator(bits)
     for correct, problems in zip(*np.unique(c, return_counts=True), strict=True):

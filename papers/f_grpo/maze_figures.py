@@ -62,13 +62,14 @@ def fig6(root: Path, rows: pd.DataFrame) -> Figure:
         axis.set_xticks(GROUP_SIZES, [str(n) for n in GROUP_SIZES])
         axis.set(title=f"k = {k:g}", xlabel="training rollouts N")
     axes[0, 0].set_ylabel("-log(pass@k)")
-    _legend(figure, axes)
+    legend(figure, axes[0, 0], 4)
     shown = passes.assign(method=passes["setting"])[FIG6]
+    steps = " or ".join(f"{x:g}" for x in sorted(shown.loc[shown["N"].notna(), "step"].unique()))
     save(figure, root / "f_grpo" / "figures" / name, shown.sort_values(FIG6[:5]))
     return Figure(
         name,
         "Fig. 6 of the second version: single-solution mazes by group size, -log(pass@k) after "
-        f"step {_steps(passes)}; lower is better. {_about(passes)} A point at pass@k = 0 or 100 % "
+        f"step {steps}; lower is better. {_about(passes)} A point at pass@k = 0 or 100 % "
         "is not shown. The paper prints Table 4's values of it.",
     )
 
@@ -106,7 +107,7 @@ def fig7(root: Path, rows: pd.DataFrame) -> Figure:
             if i == len(curves) - 1:
                 axis.set_xlabel("step", fontsize=7)
         axes[i][0].set_ylabel(curve, fontsize=7)
-    _legend(figure, axes)
+    legend(figure, axes[0, 0], 4)
     save(figure, root / "f_grpo" / "figures" / name, drawn[FIG7].sort_values(FIG7[:5]))
     return Figure(
         name,
@@ -139,14 +140,6 @@ def _rewards(root: Path, rows: pd.DataFrame) -> pd.DataFrame:
             means = blocks(log, ["reward"]).rename(columns={"reward": "value"})
             parts.append(means.assign(method=named["name"], N=float(named["N"]), seed=run["seed"]))
     return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
-
-
-def _legend(figure, axes) -> None:
-    legend(figure, axes[0, 0], 4)
-
-
-def _steps(passes: pd.DataFrame) -> str:
-    return " or ".join(f"{x:g}" for x in sorted(passes.loc[passes["N"].notna(), "step"].unique()))
 
 
 def _about(passes: pd.DataFrame) -> str:

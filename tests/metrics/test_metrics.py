@@ -84,7 +84,7 @@ def test_report_in_percent_with_stderr_over_problems():
 def test_subsampling_has_the_exact_mean_and_variance(k):
     n, m, iterations = 256, 64, 200_000
     c = np.array([1, 2, 2, 40, 200, 255])
-    draws = subsample_means(c, n=n, k=k, m=m, iterations=iterations, bits=np.random.SFC64(3))
+    draws = subsample_means(c.tobytes(), n, k, m, iterations, (3,))
     mean = variance = 0.0
     for correct in c.tolist():
         pmf = [comb(correct, x) * comb(n - correct, m - x) / comb(n, m) for x in range(m + 1)]
