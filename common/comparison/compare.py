@@ -172,7 +172,8 @@ def assess(
             provenance.of_runs(ids, states) or ("" if verdict in judge.WITHOUT else numbers)
             for ids, verdict in verdicts[[f"{scope}_runs", scope]].itertuples(index=False)
         ]
-    table = cells.compare_cells(spec, printed, as_printed, spec.exact(root), runs)
+    measured = own.get(CLUSTER, as_printed)
+    table = cells.compare_cells(spec, printed, measured, spec.exact(root), runs)
     listed = home / "published" / "inconsistencies.csv"  # a paper may have none
     notes = pd.read_csv(listed, keep_default_na=False) if listed.exists() else pd.DataFrame()
     return Comparison(

@@ -7,10 +7,12 @@ import pandas as pd
 
 from common.comparison.cluster_figures import PREFIX, Curve, Figure, along
 from common.comparison.gather import Gathered
+from common.comparison.spec import matches
 from common.comparison.training import logs
 from common.losses import contributions
 from common.palette import look
 from common.plotting import panels, save
+from papers.cov_grpo.compare import SEC22, TRACKED
 
 MODELS = {  # name of the figure: the model's name in Table 2
     "fig1_7b": "Qwen-2.5-Math-7B-Instruct",
@@ -21,8 +23,6 @@ CURVES = [
     Curve("policy entropy (nats a token)", column="entropy"),
     Curve("training reward", column="reward"),
 ]
-TRACKED = 50  # first steps of GRPO, whose covariances Fig. 3 shows (sec 2.2)
-FIG3 = {"model": MODELS["fig1_15b"], "method": "GRPO"}
 HELD = ["model", "method", "seed", "share", "contribution", "low", "high", "steps", "last"]
 
 
@@ -54,17 +54,17 @@ def fig3(root: Path, rows: pd.DataFrame) -> Figure:
     The line is the mean over the tracked steps, the band their range.
     """
     name = f"{PREFIX}fig3"
-    mine = rows[(rows["model"] == FIG3["model"]) & (rows["method"] == FIG3["method"])]
+    mine = rows[matches(rows, SEC22)]
     parts = []
     for run, log in logs(root, "cov_grpo", mine):
         spread = held(log)
-        parts += [spread.assign(**FIG3, seed=run["seed"])] if len(spread) else []
+        parts += [spread.assign(**SEC22, seed=run["seed"])] if len(spread) else []
     if not parts:
-        words = f"no {FIG3['method']} of {FIG3['model']} logged a step with covariances=true"
+        words = f"no {SEC22['method']} of {SEC22['model']} logged a step with covariances=true"
         return Figure(name, left_out=words)
     drawn = pd.concat(parts, ignore_index=True)[HELD]
     figure, axes = panels(1, width=4.2, height=3.0)
-    axis, color = axes[0, 0], look(FIG3["method"]).color
+    axis, color = axes[0, 0], look(SEC22["method"]).color
     for _, seed in drawn.groupby("seed"):
         x = 100 * seed["share"]
         axis.fill_between(x, 100 * seed["low"], 100 * seed["high"], color=color, alpha=0.2, lw=0)
@@ -77,8 +77,8 @@ def fig3(root: Path, rows: pd.DataFrame) -> Figure:
     steps, last = (" or ".join(map(str, sorted(set(drawn[key])))) for key in ("steps", "last"))
     return Figure(
         name,
-        f"Fig. 3: cumulative contribution of covariance values, {FIG3['method']} of "
-        f"{FIG3['model']}, {drawn['seed'].nunique()} run(s): all tokens of a step, means over "
+        f"Fig. 3: cumulative contribution of covariance values, {SEC22['method']} of "
+        f"{SEC22['model']}, {drawn['seed'].nunique()} run(s): all tokens of a step, means over "
         f"them; line: mean over {steps} logged steps up to step {last}, band: smallest to largest. "
         "The paper prints no numbers of it.",
     )

@@ -5,12 +5,14 @@ from pathlib import Path
 import pandas as pd
 
 from common.comparison.gather import Gathered
-from common.comparison.spec import spec_of
+from common.comparison.spec import matches, spec_of
 from common.comparison.training import blocks, logged
 from common.results.files import read_csv
 from papers.cov_grpo.covariance.formulas import agreement
 
 HORIZON = 100  # training steps of Table 5; Table 3's checkpoints are at 1, 1.5 and 2 times this
+TRACKED = 50  # first steps of GRPO, whose covariances Fig. 3 and Table 1 show (sec 2.2)
+SEC22 = {"model": "DeepSeek-R1-Distill-Qwen-1.5B", "method": "GRPO"}  # the run that it tracks
 
 
 def own_rows(root: Path, runs: Gathered) -> list[pd.DataFrame]:
@@ -43,9 +45,22 @@ def stability(log: pd.DataFrame) -> dict[str, float]:
     }
 
 
+def tracked(log: pd.DataFrame) -> dict[str, float]:
+    """Return the means over the first TRACKED steps of all that a run logs of its covariances
+    (common/losses/contributions.py), each step's of its own tokens. Empty where it logs none."""
+    columns = [name for name in log if name.startswith("covariance_")]
+    return log.loc[log["step"] <= TRACKED, columns].mean().dropna().to_dict()
+
+
 def logged_rows(root: Path, rows: pd.DataFrame) -> list[pd.DataFrame]:
-    """Return how stable the entropy of the cluster runs is, in tables such as "table2, logged"."""
-    return [logged(root, "cov_grpo", rows, stability)]
+    """Return how stable the entropy of the cluster runs is and how their covariances are spread, in
+    tables such as "table2, logged", and Table 1, whose magnitudes are read as the thresholds that
+    a share of the tokens reaches (INC032)."""
+    found = logged(root, "cov_grpo", rows, lambda log: stability(log) | tracked(log))
+    at = found["metric"].str.extract("covariance_(.+)_at_(.+)")
+    share = at[1].astype(float).map("percentile {:.2%}".format)
+    printed = found.assign(table="table1", metric=at[0] + "_covariance", benchmark=share)
+    return [found, printed[at[0].notna() & matches(found, SEC22)]]
 
 
 def covariance_rows(root: Path) -> list[pd.DataFrame]:

@@ -32,7 +32,7 @@ from common.evaluation.config import Evaluate
 from common.evaluation.run import keep_checkpoint
 from common.evaluation.store import TENS
 from common.experiment import Experiment
-from common.losses.contributions import PREFIX, SHARES
+from common.losses.contributions import PERCENTILES, PREFIX, SHARES
 from common.metrics.passk import estimate, estimator, report
 from common.results.columns import COLUMNS
 from common.results.files import write, write_csv, write_json
@@ -162,9 +162,16 @@ def trained(x: Experiment, best: int, spec: Spec, *, last: bool) -> None:
     write_csv(run.path / "metrics.csv", pd.concat([*frames, active.reindex(columns=COLUMNS)]))
     lines = [{"step": step} for step in sorted({1, max(1, x.optim.steps // 2), x.optim.steps})]
     if x.covariances:  # the later the step, the fewer tokens hold them
-        held = {1: 0.5, 50: 0.25, 51: 0.01, x.optim.steps: 0.01}
+        held = {1: 0.2, 50: 0.15, 51: 0.01, x.optim.steps: 0.01}
+        printed = {  # Table 1 of CW-GRPO, at every step
+            f"covariance_{metric.partition('_')[0]}_at_{share:g}": value
+            for share in PERCENTILES
+            for metric, value in cells(x.paper).get(
+                ("table1", x.model.name, x.label, f"percentile {share:.2%}"), ()
+            )
+        }
         lines = [
-            {"step": at} | {f"{PREFIX}{share:g}": share**power for share in SHARES}
+            {"step": at} | printed | {f"{PREFIX}{share:g}": share**power for share in SHARES}
             for at, power in held.items()
         ]
     values = logged(x.paper, x.label)

@@ -16,14 +16,18 @@ from common.comparison import compare, training
 from common.comparison.spec import spec_of
 from common.experiment import load
 from common.reproduce import finish
-from common.results.files import write_csv
+from common.results.files import write, write_csv
 from common.sweeps.reproduce import compute
-from papers.cov_grpo.compare import covariance_rows, stability
+from papers.cov_grpo.compare import SEC22, covariance_rows, logged_rows, stability
 
 SPEC = spec_of("cov_grpo")
 
 HOME = ROOT / "papers" / "cov_grpo"
 NAMES = compositions.laptop("cov_grpo")
+
+
+def jsonl(lines: list[dict]) -> str:
+    return "".join(json.dumps(line) + "\n" for line in lines)
 
 
 def table(name: str) -> list[dict]:
@@ -101,6 +105,27 @@ def test_blocks_and_stability_by_hand():
         "entropy_end": 0.4,
     }
     assert measured == pytest.approx(expected)
+
+
+def test_table_1_and_fig_3_are_of_the_first_50_steps_of_grpo_at_15b(tmp_path):
+    runs = [("GRPO", SEC22["model"]), ("GRPO", "7B"), ("CW-GRPO", SEC22["model"])]
+    rows = [
+        {"table": "table2", "model": model, "method": method, "seed": 1, "step": 60, "run_id": id}
+        for id, (method, model) in zip("abc", runs, strict=True)
+    ]
+    at, top = "covariance_negative_at_0.01", "covariance_top_0.05"
+    steps = [(1, -2.0, 0.4), (2, None, None), (50, -4.0, 0.8), (51, -100.0, 0.0)]  # 2: all c are 0
+    lines = [
+        {"step": s, "entropy": 1.0} | ({at: c, top: held} if c else {}) for s, c, held in steps
+    ]
+    for row in rows:
+        write(tmp_path / "cov_grpo" / row["run_id"] / "metrics.jsonl", jsonl(lines))
+    whole, printed = logged_rows(tmp_path, pd.DataFrame(rows))
+    (cell,) = printed.to_dict("records")
+    named = [cell[key] for key in ("table", "run_id", "metric", "benchmark", "value")]
+    assert named == ["table1", "a", "negative_covariance", "percentile 1.00%", -3.0]
+    held = whole[whole["metric"] == top].set_index("run_id")["value"].to_dict()
+    assert held == pytest.approx({"a": 0.6, "b": 0.6, "c": 0.6})
 
 
 # ---- claims
