@@ -1,6 +1,6 @@
 """Covariance statistics of real rollouts (sec 2.2): Fig. 3, Table 1, weights, entropy drift.
 
-python -m papers.cov_grpo.covariance [steps=50] [seeds=[1,2,3]]
+python -m papers.cov_grpo.covariance [row=grpo] [steps=50] [seeds=[1,2,3]]
                                      ["overrides=['model=huggingface',...]"]
 """
 

@@ -11,7 +11,7 @@ from common.errors import require
 
 @dataclass(frozen=True)
 class Covariance:
-    experiment: str
+    row: str  # of configs/reproduce.yaml
     overrides: list[str]
     steps: PositiveInt
     seeds: Annotated[list[NonNegativeInt], Field(min_length=1)]

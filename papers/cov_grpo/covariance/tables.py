@@ -56,7 +56,7 @@ def run(config: Covariance) -> Path:
 
 def experiment(config: Covariance, seed: int) -> Experiment:
     """Return the experiment that is trained with a seed, from the base model of that seed."""
-    where = [f"experiment={config.experiment}", f"optim.steps={config.steps}"]
+    where = [f"experiment={config.row}", f"optim.steps={config.steps}"]
     where += [f"results_dir={config.results_dir}", *config.overrides, f"seed={seed}"]
     return load(where, "cov_grpo")
 
@@ -163,8 +163,9 @@ def entropy(loop, batch) -> float:
 
     It is a mean over tokens.
     """
+    parts = [batch.prompts(i, i + 1) for i in range(len(batch.prompt_ids))]  # a group's logits fit
     with torch.no_grad():
-        values = log_probs(loop.model, batch, loop.x.sampling.reported)[1]
+        values = torch.cat([log_probs(loop.model, x, loop.x.sampling.reported)[1] for x in parts])
     return (torch.where(batch.mask > 0, values, 0).double().sum() / batch.mask.sum()).item()
 
 

@@ -1,19 +1,23 @@
 """CW-GRPO's covariance statistics, by hand and on real rollouts of a tiny model."""
 
 import math
+import shlex
 
 import pandas as pd
 import pytest
 import torch
 from refuses import refuses
-from tiny import TINY
+from tiny import ROOT, TINY
 
 from common.backends.local import Loop, train
+from common.config.compose import compose
+from common.config.strict import strict
 from common.experiment import load
 from common.losses.contributions import PERCENTILES, SHARES, cumulative_contribution
 from common.losses.contributions import percentiles as logged_percentiles
 from common.losses.covariance import gaussian_kernel
 from common.verifiers.guard import judges
+from papers.cov_grpo.compare import SEC22
 from papers.cov_grpo.covariance import tables as tables_of
 from papers.cov_grpo.covariance.config import Covariance
 from papers.cov_grpo.covariance.formulas import (
@@ -124,9 +128,22 @@ def test_agreement_by_hand():
 
 def settings(results, seeds: list[int], **changes) -> Covariance:
     """Three steps of the tiny model."""
-    given = dict(experiment="grpo", steps=3, eta=0.01, shares=[0.01, 0.2, 1.0])
+    given = dict(row="grpo", steps=3, eta=0.01, shares=[0.01, 0.2, 1.0])
     given |= dict(overrides=[o for o in TINY if "optim.steps" not in o])
     return Covariance(**given | dict(seeds=seeds, results_dir=str(results)) | changes)
+
+
+def test_the_readmes_command_at_the_papers_size_composes_the_papers_training():
+    text = (ROOT / "papers" / "cov_grpo" / "README.md").read_text().replace("\\\n", "")
+    line = next(line for line in text.splitlines() if "cov_grpo.covariance row=" in line)
+    words = shlex.split(line, comments=True)[3:]
+    config = strict(Covariance, compose("cov_grpo", words, "covariance"))
+    x = tables_of.experiment(config, 1)
+    assert (x.backend, x.optim.steps, x.optim.lr) == ("local", 50, 1e-6)  # Sec. 2.2, Table 5
+    assert (x.sampling.max_tokens, x.sampling.temperature, x.sampling.reported) == (4096, 0.7, 1)
+    assert (x.model.name, x.model.chat) == (SEC22["model"], "r1_distill")
+    kinds = [part["_target_"].split(".")[-2] for part in x.data.verifier["parts"]]
+    assert kinds == ["math", "format"]  # App. C
 
 
 def test_the_command_measures_and_does_not_disturb_the_training(results, tmp_path):
