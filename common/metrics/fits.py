@@ -105,21 +105,20 @@ class BetaMixture:
         return np.exp(log_p) @ self.weight
 
 
-def fit_beta(c: ArrayLike, n: int, *, components: int = 1) -> BetaMixture:
-    """Fit BetaBin(n, a, b), or a mixture of two of them, to correct counts c (P,) of n samples by
-    its likelihood. A mixture starts from a hard and an easy component. Raises UserError if all
-    counts are 0 or all are n, which determines no shape."""
-    c = np.asarray(c)
-    if not len(c) or (c == 0).all() or (c == n).all():
-        raise UserError(f"{len(c)} problems, all with c=0 or all with c=n={n}: no shape to fit")
-    share = np.bincount(c, minlength=n + 1) / len(c)
-    seen = share > 0
+def fit_beta(share: ArrayLike, *, components: int = 1) -> BetaMixture:
+    """Fit BetaBin(n, a, b), or a mixture of two of them, by least squares (FADE Fig. 10) to the
+    share of problems with 0, 1, ..., n of n samples right, (n + 1,). A mixture starts from a hard
+    and an easy component. Raises UserError if all problems have none right, or all have n, which
+    determines no shape."""
+    share = np.asarray(share)
+    n = len(share) - 1
+    if share[0] >= 1 or share[n] >= 1:
+        raise UserError(f"{share.tolist()}: all problems have c=0, or c=n={n}: no shape to fit")
 
     def loss(theta: np.ndarray) -> float:
-        pmf = _mixture(theta).pmf(n)
-        return float(-(share[seen] * np.log(np.maximum(pmf[seen], 1e-300))).sum())
+        return 1e4 * float(np.square(_mixture(theta).pmf(n) - share).sum())
 
-    mean = c.mean() / n
+    mean = share @ np.arange(n + 1) / n
     starts = [np.log([mean, 1 - mean]), np.log([0.3 * mean, 0.3 * (1 - mean)])]
     if components == 2:
         odds = np.log(mean / (1 - mean))

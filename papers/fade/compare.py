@@ -27,7 +27,8 @@ def logged_rows(root: Path, rows: pd.DataFrame) -> list[pd.DataFrame]:
 
     They hold entropy and the controller's alpha and delta along training, and the step (a rollout
     of 10 optimiser steps) of the run's chosen checkpoint, where LiveCodeBench v6 reaches its
-    plateau (Sec. 11.2).
+    plateau (Sec. 11.2). Beside them stands Table 10, the least and the largest ratio of rho_perp
+    over the checkpoints whose hidden states were measured by hand.
     """
     found = logged(root, "fade", rows, lambda log: phases(log, ["entropy", "alpha", "delta"]))
     peak = rows[(rows["benchmark"] == "LiveCodeBench v6") & (rows["metric"] == "pass@1")]
@@ -37,10 +38,20 @@ def logged_rows(root: Path, rows: pd.DataFrame) -> list[pd.DataFrame]:
         metric="steps_to_peak",
         value=peak["step"],
     )
-    return [found, peak]
+    return [found, peak, *table10(root)]
 
 
-def plain(table: str, method, benchmark, metric: str, value) -> pd.DataFrame:
+def table10(root: Path) -> list[pd.DataFrame]:
+    measured = root / "fade" / "hidden_states" / "residuals.csv"
+    if not measured.exists():
+        return []
+    rows = pd.read_csv(measured)
+    ratio = rows.loc[rows["direction"] == "gradient", "rho_ratio"].agg(["min", "max"])
+    metrics = "perpendicular_correlation_ratio_" + ratio.index
+    return [plain("table10", "correct vs failed", None, metrics, ratio.to_numpy())]
+
+
+def plain(table: str, method, benchmark, metric, value) -> pd.DataFrame:
     row = {"table": table, "method": method, "benchmark": benchmark, "metric": metric}
     return pd.DataFrame(row | {"value": value})
 

@@ -27,7 +27,7 @@ TABLES = {
     "7b": Table("every run at 7B: Tables 3, 4 and 6, Figs 3 to 5, 8, 9", rows="all"),
     "fig3": Table("Figs 3 and 4: the sweep of delta", rows="table_fig3"),
     "fig8_table": Table("the table in Fig. 8: weight changes at three entropy targets"),
-    "table9": Table("rank 1 of weight changes"),
+    "table9": Table("rank 1 of weight changes at 7B and 32B", ("cluster", "cluster_32b")),
     "fig9": Table("the ablations", rows="table_fig9"),
     "fig14": Table("at GRPO's learning rate", ("cluster_fig14",), rows="all"),
     "curves": Table(

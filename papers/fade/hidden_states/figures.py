@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 
 from common.plotting import COLORS, panels, save
-from papers.fade.weights.figures import by_label
 
 
 def draw(root: Path) -> None:
@@ -21,24 +20,27 @@ def draw(root: Path) -> None:
 
 
 def fig3(rows: pd.DataFrame, path: Path) -> None:
-    """Draw Fig. 3 left, Tables 10 and 11, along the direction of the batch gradient.
+    """Draw Fig. 3 left, and Table 11: rho_perp of right and wrong tokens by the checkpoint's step,
+    and the ratio of their residual norms beside its baseline.
 
-    The panels show rho_perp of right and wrong tokens, and the ratio of their residual norms beside
-    its baseline.
+    The direction is that of the batch gradient.
     """
-    drawn = rows[rows.direction == "gradient"]
-    labels = list(dict.fromkeys(drawn.label))
-    figure, axes = panels(2, width=3.6, height=1.2 + 0.26 * len(labels), sharey=True)
-    by_label(axes[0, 0], drawn, "rho_S", labels, COLORS[2], -0.1, "right")
-    by_label(axes[0, 0], drawn, "rho_F", labels, COLORS[1], 0.1, "wrong")
-    axes[0, 0].set_xlabel("rho_perp, mean cosine of two tokens")
-    by_label(axes[0, 1], drawn, "norm_ratio", labels, COLORS[0], -0.2, "measured")
-    by_label(axes[0, 1], drawn, "clt_ratio", labels, COLORS[7], 0, "independent tokens (CLT)")
-    by_label(axes[0, 1], drawn, "norm_ratio_equal_n", labels, COLORS[4], 0.2, "as many of each")
-    axes[0, 1].axvline(1, color="black", lw=0.6)
-    axes[0, 1].set_xlabel("||R_F|| / ||R_S||")
-    for ax in axes[0]:
-        ax.legend(fontsize=7)
+    drawn = rows[rows.direction == "gradient"].sort_values("step")
+    figure, axes = panels(2, width=3.4, height=3.2)
+    shown = (
+        {"rho_S": "right", "rho_F": "wrong"},
+        {
+            "norm_ratio": "measured",
+            "clt_ratio": "independent tokens (CLT)",
+            "norm_ratio_equal_n": "as many of each",
+        },
+    )
+    titles = ("rho_perp, mean cosine of two tokens", "||R_F|| / ||R_S||")
+    for axis, names, title in zip(axes[0], shown, titles, strict=True):
+        for (column, name), color in zip(names.items(), COLORS, strict=False):
+            axis.plot(drawn.step, drawn[column], "o-", ms=4, color=color, label=name)
+        axis.set(xlabel="step", title=title)
+        axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2, fontsize=7)
     save(figure, path, drawn)
 
 

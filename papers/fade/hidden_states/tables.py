@@ -1,9 +1,8 @@
 """Similarity of hidden states among right and among wrong responses, in checkpoints and in
 synthetic data (FADE Sec. 15.1, 15.2; Fig. 3 left, Tables 10, 11).
 
-The checkpoints answer training prompts. They are the final models of all finished runs of the study
-below results_dir with the models that these started from, or given checkpoints of any size. The
-formulas are in papers/fade/hidden_states/formulas.py. Written to results_dir/fade/hidden_states:
+The given checkpoints, of any size, answer the training prompts of an experiment. The formulas are
+in papers/fade/hidden_states/formulas.py. Written to results_dir/fade/hidden_states:
 
     residuals    one row for each checkpoint and direction u: rho_perp, residual norms and their
                  baseline. u is the leading right singular vector of the batch gradient with
@@ -13,9 +12,7 @@ formulas are in papers/fade/hidden_states/formulas.py. Written to results_dir/fa
                  Cor. 15.2 assumes, and once with modes that are not orthogonal (`cosine`)
 """
 
-import json
-from dataclasses import asdict, dataclass
-from functools import cache
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Literal
@@ -24,14 +21,14 @@ import numpy as np
 import pandas as pd
 
 from common.config.resolve import resolve
-from common.config.schema import Folder, Model, Verification
-from common.config.strict import strict
+from common.config.schema import Folder, Model
 from common.datasets.solve_rate import unfiltered
 from common.errors import require
+from common.experiment import Experiment, load
 from common.results.files import write_csv
 from papers.fade.hidden_states import formulas
 from papers.fade.hidden_states.batch import errors, tokens
-from papers.fade.weights.checkpoints import Checkpoint, laptop_runs, named
+from papers.fade.weights.checkpoints import Checkpoint, named
 
 # the synthetic data: tokens N, wrong modes K, delta
 TOKENS = (30, 100, 300, 1000, 3000, 10_000, 30_000)
@@ -46,7 +43,7 @@ class States:
     prompts: int
     group_size: int
     seed: int
-    checkpoints: list[str]  # folders; empty: the study's runs below results_dir
+    checkpoints: list[str]  # folders; empty: the synthetic data alone
     of: list[str]  # overrides of a FADE experiment: the checkpoints use its prompts and verifier
     device: Literal["cpu", "cuda"]
     responses: int  # the number of responses that the model reads at once
@@ -65,64 +62,36 @@ class States:
 
 
 def run(config: States, progress: bool = False) -> Path:
-    """Write the tables and return their folder; `residuals` needs runs or given checkpoints."""
+    """Write the tables and return their folder; `residuals` needs checkpoints."""
     from rich.progress import track
 
     folder = Path(config.results_dir) / "fade" / "hidden_states"
     write_csv(folder / "proposition.csv", proposition(config.seed))
-    rows: list[dict] = []
-    for one, stored in track(jobs_of(config), "hidden states", disable=not progress):
-        rows += measured(config, one, stored)
-    if rows:
+    if config.checkpoints:
+        x = load(config.of, "fade")
+        prompts = resolve(unfiltered(x.data.train), "data.train")()[: config.prompts]
+        given = track(named(config.checkpoints), "hidden states", disable=not progress)
+        rows = [row for one in given for row in measured(config, one, x, prompts)]
         write_csv(folder / "residuals.csv", pd.DataFrame(rows))
     return folder
 
 
-def jobs_of(config: States) -> list[tuple[Checkpoint, dict]]:
-    """Return (checkpoint, configuration of its run) for all checkpoints to measure.
-
-    These are the given ones, or each base model and the study's runs that started from it.
-    """
-    import yaml
-
-    from common.experiment import load
-
-    if config.checkpoints:
-        stored = asdict(load(config.of, "fade"))
-        return [(one, stored) for one in named(config.checkpoints)]
-    jobs = []
-    for base, after in laptop_runs(Path(config.results_dir)):
-        runs = [yaml.safe_load((one.run / "config.yaml").read_text()) for one in after]
-        jobs += [(base, runs[0]), *zip(after, runs, strict=True)]
-    return jobs
-
-
-@cache
-def training_prompts(node: str) -> list:
-    """Load the training prompts of a run from its `data.train` as JSON text.
-
-    The result is cached, as most runs have the same prompts. Easy prompts are not filtered out.
-    """
-    return resolve(unfiltered(json.loads(node)), "data.train")()
-
-
-def measured(config: States, one: Checkpoint, stored: dict) -> list[dict]:
-    """Return the rows of one checkpoint; `stored` is the configuration of its run."""
+def measured(config: States, one: Checkpoint, x: Experiment, prompts: list) -> list[dict]:
+    """Return the rows of one checkpoint; `x` has the verifier and the longest response."""
     from common.metrics import weights
     from common.models.load import load_model
     from common.verifiers.guard import judges
 
     held = Model(name=one.name, path=str(one.path), chat=None, pretrain=None)
     policy, tokenizer = load_model(held, Path(config.results_dir), config.device)
-    every = training_prompts(json.dumps(stored["data"]["train"]))
-    with judges(stored["data"]["verifier"], strict(Verification, stored["verification"])) as verify:
+    with judges(x.data.verifier, x.verification) as verify:
         found = tokens(
             policy,
             tokenizer,
-            every[: config.prompts],
+            prompts,
             verify,
             group_size=config.group_size,
-            max_tokens=stored["sampling"]["max_tokens"],
+            max_tokens=x.sampling.max_tokens,
             seed=config.seed,
             responses=config.responses,
         )

@@ -43,7 +43,7 @@ def fig_2(table: pd.DataFrame, path: Path, G: int = 16) -> None:
     Lines are exact for groups of G, with m_F dashed where it differs from m_S. Dots are the paper's
     closed form.
     """
-    figure, axes = panels(3, width=3.3, height=3.4)
+    figure, axes = panels(3, width=3.3, height=3.9)
     titles = ("existing weights", "difficulty axis: Power alpha", "sign axis: AsymGRPO")
     for axis, shown, title in zip(axes[0], (EXISTING, POWER, ASYM), titles, strict=True):
         for (key, label), color in zip(shown.items(), COLORS, strict=False):
@@ -54,8 +54,11 @@ def fig_2(table: pd.DataFrame, path: Path, G: int = 16) -> None:
                 axis.plot(line["p"], line["m_F"], "--", color=color)
                 axis.plot(line["p"], line["closed_form_m_F"], ".", ms=3, color=color)
         axis.set(xlabel="solve rate p", title=title, ylim=(0, None))
-        axis.legend(fontsize=6.5)
-    axes[0, 0].set(ylabel=f"mass, G = {G}; dots: closed form", ylim=(0, 1.05))
+        axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2, fontsize=7)
+    axes[0, 0].set(ylabel=f"mass, G = {G}", ylim=(0, 1.05))
+    key = {"m_S, and m_F where it is the same": "-", "m_F elsewhere": "--", "closed form": "."}
+    lines = [axes[0, 0].plot([], [], style, color="black", label=x)[0] for x, style in key.items()]
+    figure.legend(handles=lines, loc="outside lower center", ncols=3, fontsize=8)
     save(figure, path, None)
 
 
@@ -78,11 +81,11 @@ def fig_7(table: pd.DataFrame, path: Path) -> None:
 def entropy(table: pd.DataFrame, path: Path) -> None:
     """Draw Theorem 13.1: Eq. 7, and -Cov alone, against the exact change by the natural step.
 
-    The third panel shows mean changes by delta for the natural step, the plain step and Eq. 7;
-    solid lines are the policies whose entropy the natural step lowers at delta = 1, dotted lines
-    the rest. The CSV has these means; the points are those of `table`.
+    The third panel shows mean changes by delta for the natural step, the plain step and Eq. 7, over
+    the policies whose entropy the natural step lowers at delta = 1 and over the rest. The CSV has
+    these means; the points are those of `table`.
     """
-    figure, axes = panels(3, width=3.2, height=3.3)
+    figure, axes = panels(3, width=3.2, height=3.6)
     for axis, column, title in (
         (axes[0, 0], "eq_7", "Eq. 7"),
         (axes[0, 1], "minus_cov", "$-$Cov(A, log $\\pi$) alone"),
@@ -94,27 +97,27 @@ def entropy(table: pd.DataFrame, path: Path) -> None:
         reach = table["natural"].abs().max()
         axis.plot([-reach, reach], [-reach, reach], color="0.6", lw=0.8)
         axis.set(xlabel=r"exact $\Delta H / \eta$, natural step", ylabel=title, title=title)
-    axes[0, 0].legend(fontsize=6.5)
+    below = dict(loc="upper center", bbox_to_anchor=(0.5, -0.2), fontsize=7)
+    axes[0, 0].legend(**below, ncols=3, markerscale=2)
     axis, rows = axes[0, 2], []
     one = table[table["delta"] == 1].set_index("instance")
     falls = one.index[one["natural"] < 0]
-    for column, color in (("natural", COLORS[0]), ("plain", COLORS[1]), ("eq_7", COLORS[3])):
+    shown = {"natural": "natural step", "plain": "plain step", "eq_7": "Eq. 7"}
+    for (column, label), color in zip(shown.items(), (0, 1, 3), strict=True):
         for group, style in ((falls, "-"), (one.index.difference(falls), ":")):
             members = table[table["instance"].isin(group)]
             mean = members.groupby("delta")[column].mean()
             name = "falls" if group is falls else "rises"
-            axis.plot(mean.index, mean, style, marker="o", ms=3, color=color, label=column)
+            axis.plot(mean.index, mean, style, marker="o", ms=3, color=COLORS[color])
             rows.append(
                 pd.DataFrame({"panel": name, "which": column, "delta": mean.index, "mean": mean})
             )
+        axis.plot([], [], color=COLORS[color], label=label)
+    for style, label in (("-", r"entropy falls at $\delta$=1"), (":", r"rises at $\delta$=1")):
+        axis.plot([], [], style, color="black", label=label)
     axis.axhline(0, color="0.4", lw=0.8)
-    axis.set(
-        xlabel=r"$\delta$",
-        ylabel=r"mean $\Delta H / \eta$",
-        title="solid: entropy falls at $\\delta$=1",
-    )
-    handles, labels = axis.get_legend_handles_labels()
-    axis.legend(handles[::2], labels[::2], fontsize=6.5)
+    axis.set(xlabel=r"$\delta$", ylabel=r"mean $\Delta H / \eta$", title="mean by delta")
+    axis.legend(**below, ncols=2)
     save(figure, path, pd.concat(rows, ignore_index=True))
 
 

@@ -3,8 +3,9 @@ them for the table in Fig. 8, Table 9 and Fig. 5 left (common/sweeps/measures.py
 
 The run folder has steps/step-01000.csv, the table of tensors of one step's model, and the leading
 singular vectors in an .npz file beside it; a step that has its file is not measured again. The end
-writes thirds.csv (Table 12, against the last step) and metrics.csv. The name of a metric holds the
-number of optimiser steps, as in the paper; the last step's metrics are also stored without it.
+writes thirds.csv (Table 12, against optimiser step 15,000, or the last where that is not measured)
+and metrics.csv. The name of a metric holds the number of optimiser steps, as in the paper; the last
+step's metrics are also stored without it.
 """
 
 from dataclasses import replace
@@ -31,6 +32,7 @@ from papers.fade.weights.tables import HEAD, Geometry, changes, memory_gb, third
 # nanoseconds per parameter, low and high. We measured 77 of processor time;
 # the range allows for several threads and a slow disk.
 NS_A_NUMBER = (20.0, 150.0)
+TABLE_12 = 15_000  # the optimiser step that Table 12's directions are compared with
 
 
 def run(x: Measure) -> None:
@@ -42,23 +44,27 @@ def run(x: Measure) -> None:
     if out.done:
         return
     start = Checkpoint(locate(folder(x.model, Path(x.results_dir))), "start", "start")
-    rows, vectors, models = [], {}, []
+    found, vectors, models = {}, {}, []
     for step in x.steps:
         place = out.path / "steps" / f"step-{step:05d}.csv"
         one = Checkpoint(locate(x.weights(step)), place.stem, x.row.method, x.row.seed, step)
         if not place.exists():
-            table, found = changes(settings(), start, [one], progress=False)
+            table, leading = changes(settings(), start, [one], progress=False)
             place.parent.mkdir(exist_ok=True)
-            arrays = {f"u {name}": u for (name, _), (u, _) in found.items()}
-            arrays |= {f"v {name}": v for (name, _), (_, v) in found.items()}
+            arrays = {f"u {name}": u for (name, _), (u, _) in leading.items()}
+            arrays |= {f"v {name}": v for (name, _), (_, v) in leading.items()}
             np.savez(place.with_suffix(".npz"), **arrays)
             write_csv(place, table)
         with np.load(place.with_suffix(".npz")) as held:
             names = [key[2:] for key in held if key.startswith("u ")]
             vectors |= {(n, one.name): (held[f"u {n}"], held[f"v {n}"]) for n in names}
-        rows += numbers(x, pd.read_csv(place), step)
+        found[step] = pd.read_csv(place)
         models.append(one)
-    write_csv(out.path / "thirds.csv", thirds(models, vectors))
+    until = [one for one in models if one.step * x.updates <= TABLE_12]
+    whole = not until or until[-1].step * x.updates < TABLE_12
+    turned = thirds(models if whole else until, vectors)
+    write_csv(out.path / "thirds.csv", turned)
+    rows = [row for step, table in found.items() for row in numbers(x, table, turned, step)]
     write_csv(out.path / "metrics.csv", pd.DataFrame(rows).reindex(columns=COLUMNS))
     out.finish()
 
@@ -67,9 +73,9 @@ def settings() -> Geometry:
     return strict(Geometry, compose("fade", [], "weights"))
 
 
-def numbers(x: Measure, table: pd.DataFrame, step: int) -> list[dict]:
-    """Return the result rows of one step from its table of tensors, with the metrics named as in
-    the paper's tables."""
+def numbers(x: Measure, table: pd.DataFrame, turned: pd.DataFrame, step: int) -> list[dict]:
+    """Return the result rows of one step from its table of tensors and from `thirds`, with the
+    metrics named as in the paper's tables."""
     head = table[table["part"] == HEAD].iloc[0]
     layers = table[table["part"].str.startswith("layer")]
     values = {
@@ -80,7 +86,14 @@ def numbers(x: Measure, table: pd.DataFrame, step: int) -> list[dict]:
         "srank": (head["srank"], ""),
         # mean share of a layer: 28 layers and the head make 99.1 % of all changes
         "inner": (layers.groupby("part")["energy_share"].sum().mean(), "percent"),
+        # the output tokens' direction u (Sec. 15.1)
+        "u_same_sign": (100 * head["u_same_sign"], "percent"),
+        "u_half_energy": (100 * head["u_half_energy"], "percent"),
     }
+    cosines = turned[turned["step"] == step].set_index("part")["cos_u"]
+    if len(cosines):  # Table 12; of the inner layers the third that has turned least
+        values["cos_u"] = (cosines[HEAD], "")
+        values["inner_cos_u"] = (cosines.drop(HEAD).max(), "")
     updates = step * x.updates
     written = f"{updates // 1000}k" if updates % 1000 == 0 else str(updates)  # as in Fig. 8
     about = {"table": x.row.table, "model": x.model.name, "method": x.row.method}

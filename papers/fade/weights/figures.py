@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from common.plotting import COLORS, panels, save
+from common.plotting import COLORS, legend, panels, save
 from papers.fade.weights.tables import HEAD
 
 TITLES = {
@@ -52,5 +52,5 @@ def fig5(tensors: pd.DataFrame, path: Path) -> None:
         by_label(ax, drawn, column, labels, COLORS[0], name="output head")
         ax.set_xlabel(TITLES[column])
     by_label(axes[0, 2], drawn, "inner_rank1_fraction", labels, COLORS[1], 0.2, "inner matrices")
-    axes[0, 2].legend(fontsize=7)
+    legend(figure, axes[0, 2], 2)
     save(figure, path, drawn)

@@ -8,6 +8,7 @@ from tiny import TINY
 
 from common.config.compose import compose
 from common.config.strict import strict
+from papers.fade.compare import table10
 from papers.fade.hidden_states import formulas, tables
 from papers.fade.hidden_states.tables import States
 from papers.fade.weights import tables as weights
@@ -122,16 +123,19 @@ def test_r1_converges_to_its_limit(delta, apart):
 
 
 def test_a_laptop_run_and_its_checkpoints(tiny, results, tmp_path, monkeypatch):
-    """As found below results_dir, and given by their folders and read in small parts."""
+    """Read whole and in small parts; Table 10's claims read them, and the study's weights."""
     from common.backends.local import train
 
     for name, few in (("TOKENS", (50,)), ("MODES", (2,)), ("DELTAS", (1.0,))):
         monkeypatch.setattr(tables, name, few)
     x = tiny("paper=study", "method=grpo", "optim.steps=2", "table=other")
     run = train(x, progress=False)
-    folder = tables.run(states("prompts=30", f"results_dir={results}"))
+    base = next(results.glob("models/*/DONE")).parent
+    of = ",".join(f"'{one}'" for one in TINY)
+    given = ["prompts=30", f"checkpoints=[{base},{run}]", f"of=[{of}]"]
+    folder = tables.run(states(*given, f"results_dir={tmp_path / 'whole'}"))
     rows = pd.read_csv(folder / "residuals.csv")
-    assert list(rows.label) == ["base", "base", x.label, x.label]
+    assert list(rows.checkpoint) == [base.name] * 2 + [run.name] * 2
     assert list(rows.direction) == ["gradient", "states"] * 2
     assert (rows.n_S > 0).all()
     assert (rows.n_F > rows.n_S).all()  # this model is right two times in a hundred
@@ -139,7 +143,9 @@ def test_a_laptop_run_and_its_checkpoints(tiny, results, tmp_path, monkeypatch):
     assert (rows.norm_F > 0).all()
     assert rows.clt_ratio.to_numpy() == pytest.approx((rows.n_S / rows.n_F) ** 0.5)
     assert len(pd.read_csv(folder / "proposition.csv")) == 2
-    base = next(results.glob("models/*/DONE")).parent
+    least, largest = table10(tmp_path / "whole")[0].value
+    ratio = rows[rows.direction == "gradient"].rho_ratio
+    assert (least, largest) == (ratio.min(), ratio.max())
     geometry = strict(Geometry, compose("fade", [f"results_dir={results}"], "weights"))
     (study,) = weights.run(geometry)
     changes = pd.read_csv(study / "tensors.csv")
@@ -149,9 +155,8 @@ def test_a_laptop_run_and_its_checkpoints(tiny, results, tmp_path, monkeypatch):
     delta = (new["model.embed_tokens.weight"] - old["model.embed_tokens.weight"]).double()
     assert head.l2 == pytest.approx(float(delta.norm()))
     assert head.l2 > 0
-    of = ",".join(f"'{one}'" for one in TINY)
-    given = [f"checkpoints=[{base},{run}]", f"of=[{of}]", f"results_dir={tmp_path / 'given'}"]
-    again = tables.run(states("prompts=30", *given, "responses=7", "block_mb=0.01"))
+    parts = [f"results_dir={tmp_path / 'parts'}", "responses=7", "block_mb=0.01"]
+    again = tables.run(states(*given, *parts))
     numbers = rows.columns[list(rows.columns).index("r1") :]
     found = pd.read_csv(again / "residuals.csv")
     np.testing.assert_allclose(found[numbers], rows[numbers], rtol=1e-4)

@@ -82,6 +82,29 @@ def test_the_rows_are_those_of_the_whole_matrices(trained):
     assert thirds[thirds["step"] == 4000]["cos_u"].tolist() == pytest.approx([1, 1, 1])
 
 
+def test_table_12_is_against_step_15000(trained, tmp_path):
+    """|cos| of u with that step's, of the head and the largest of the inner thirds; step 40,000 has
+    none."""
+    x, held = trained
+    held[1500] = weights(tmp_path / "fade/run/checkpoints/step-01500", 3)
+    x = replace(x, steps=[50, 1500, 4000])
+    cluster.run(x)
+    rows = pd.read_csv(x.path / "metrics.csv").set_index("metric")["value"]
+    u = {
+        (step, name): np.linalg.svd((held[step][name] - held[0][name]).numpy())[0][:, 0]
+        for step in (50, 1500)
+        for name in SHAPES
+    }
+    cosine = {name: abs(u[50, name] @ u[1500, name]) for name in SHAPES}
+    inner = max(value for name, value in cosine.items() if "layers" in name)
+    assert rows["cos_u, step 500"] == pytest.approx(cosine["lm_head.weight"], rel=1e-5)
+    assert rows["inner_cos_u, step 500"] == pytest.approx(inner, rel=1e-5)
+    assert rows["cos_u, step 15k"] == pytest.approx(1)
+    assert "cos_u, step 40k" not in rows
+    share = (u[50, "lm_head.weight"] > 0).mean()
+    assert rows["u_same_sign, step 500"] == pytest.approx(100 * max(share, 1 - share))
+
+
 def test_a_step_that_is_measured_is_not_measured_again(trained, monkeypatch):
     x, _ = trained
     real, seen = cluster.changes, []
@@ -109,7 +132,7 @@ def test_every_training_that_a_table_needs_is_measured_after_it():
     found = chosen("fade", TABLES, table="fig8_table,table9", row="", scale="", without="")
     rows = {"grpo", "reinforce", "power_2", "fade_h05", "fade_h1", "fade_h13"}
     rows |= {"asym_03", "asym_05", "asym_07"}
-    assert {x.name for x in found.runs} == {f"qwen7b_{row}" for row in rows}
+    assert {x.name for x in found.runs} == {f"qwen7b_{row}" for row in rows} | {"cwm32b_asym_05"}
     profile = load_profile("h100-2x8")
     jobs = plan.plan(found.runs, found.evaluations, found.commands, found.measures)
     own = [job for job in jobs if job.kind == "measure"]
