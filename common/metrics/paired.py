@@ -217,10 +217,8 @@ def _drawn(c: np.ndarray, n, ks, m, iterations, seed: tuple) -> np.ndarray:
 
 
 @lru_cache(maxsize=256)  # a benchmark is asked for alone, in an average and in several pairs
-def subsample_means(
-    counts: bytes, n: int, k: int, m: int, iterations: int, seed: tuple
-) -> np.ndarray:
-    """Return mean pass@k over problems of subsamples of m out of n: (iterations,), in [0, 1].
+def subsample_means(counts: bytes, n: int, k: int, m: int, draws: int, seed: tuple) -> np.ndarray:
+    """Return mean pass@k over problems of subsamples of m out of n: (draws,), in [0, 1].
     `counts` are the problems' correct counts, the bytes of an int64 array.
 
     A draw is a table look-up by 16 random bits: value x of a hypergeometric fills floor(2^16 p_x)
@@ -229,8 +227,8 @@ def subsample_means(
     2^-16.
     """
     c, by_correct = np.frombuffer(counts, np.int64), pass_at_k_table(m, [k])[:, 0]
-    bits = np.random.SFC64([*seed, crc32(counts)])
-    means = np.zeros(iterations)
+    bits = np.random.SFC64([*seed, crc32(counts)])  # equal counts of a side give equal draws
+    means = np.zeros(draws)
     uniform = np.random.Generator(bits)
     for correct, problems in zip(*np.unique(c, return_counts=True), strict=True):
         pmf = _hypergeometric(int(correct), n, m)
@@ -244,7 +242,7 @@ def subsample_means(
         # left-over slots add 0 here and their true value below
         table = np.repeat(np.append(by_correct, 0), np.append(slots, SLOTS - filled))
         for _ in range(problems):
-            index = bits.random_raw(-(-iterations // 4)).view(np.uint16)[:iterations]
+            index = bits.random_raw(-(-draws // 4)).view(np.uint16)[:draws]
             means += table.take(index)
             again = np.flatnonzero(index >= filled)
             if len(again):
