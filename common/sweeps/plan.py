@@ -61,8 +61,8 @@ class Part:
     folder, and the key=value arguments that the scale states as keyword arguments."""
 
     run: str
-    # base: it needs the model that all runs start from; runs: it measures the finished runs
-    after: Literal["nothing", "base", "runs"] = "nothing"
+    # base: it needs the model that all runs start from
+    after: Literal["nothing", "base"] = "nothing"
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,6 @@ from pathlib import Path
 
 import numpy as np
 
-from common.config.files import STUDY
-from common.config.schema import Model
-from common.config.strict import strict
 from common.errors import UserError, require
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -19,14 +16,13 @@ Tensors = dict[str, tuple[Path, tuple[int, ...]]]  # name -> file, shape
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The folder of a checkpoint and its names in the tables; seed, step and run where known."""
+    """The folder of a checkpoint and its names in the tables; seed and step where known."""
 
     path: Path
     name: str
     label: str
     seed: int | None = None
     step: int | None = None
-    run: Path | None = None  # the run folder
 
     def about(self) -> dict:
         """Return the first columns of a table's row."""
@@ -115,26 +111,3 @@ def named(paths: list[str]) -> list[Checkpoint]:
         step = re.search(r"step[-_]?(\d+)$", name)
         found[name] = Checkpoint(folder, name, "given", step=int(step[1]) if step else None)
     return list(found.values())
-
-
-def laptop_runs(root: Path) -> list[tuple[Checkpoint, list[Checkpoint]]]:
-    """Return (base model, final models) of the study's finished runs below `root`.
-
-    There is one pair for each base model.
-    """
-    import yaml
-
-    from common.models.store import folder
-
-    trained: dict[Path, list[Checkpoint]] = {}
-    for done in sorted((root / STUDY).glob("*/DONE")):
-        run = done.parent
-        stored = yaml.safe_load((run / "config.yaml").read_text())
-        steps = stored.get("optim", {}).get("steps")
-        if not steps or not (run / "model").is_dir():
-            continue
-        base, path = Path(folder(strict(Model, stored["model"]), root)), locate(run / "model")
-        name = f"{run.name} step {steps}"
-        one = Checkpoint(path, name, stored["label"], stored["seed"], steps, run)
-        trained.setdefault(base, []).append(one)
-    return [(Checkpoint(locate(base), base.name, "base"), after) for base, after in trained.items()]

@@ -26,14 +26,13 @@ import numpy as np
 import pandas as pd
 
 from common.config.schema import Folder
-from common.errors import UserError, require
+from common.errors import require
 from common.metrics import weights
 from common.results.files import write_csv
 from papers.fade.weights.checkpoints import (
     Checkpoint,
     change,
     check_same,
-    laptop_runs,
     locate,
     named,
     tensors,
@@ -50,7 +49,7 @@ Vectors = dict[tuple[str, str], tuple[np.ndarray, np.ndarray]]  # tensor, checkp
 
 @dataclass(frozen=True)
 class Geometry:
-    before: str | None
+    before: str | None  # None for a cluster's job, which knows its models
     after: list[str]
     name: str  # name of the folder that the tables go to
     full_up_to: int  # largest shorter side of a matrix with all singular values computed
@@ -59,35 +58,17 @@ class Geometry:
     memory_gb: float  # limit of the process, in GB of 1e9 bytes
     results_dir: Folder
 
-    def __post_init__(self):
-        require(
-            (self.before is None) == (not self.after),
-            "after",
-            self.after,
-            "give before=FOLDER and after=[FOLDER,...], or neither for the runs below results_dir",
-        )
 
-
-def run(config: Geometry, progress: bool = False) -> list[Path]:
-    """Measure and write the tables; return their folders, one for each base model."""
-    if config.before is not None:
-        pairs = [(Checkpoint(locate(config.before), "before", "base"), named(config.after))]
-    else:
-        pairs = laptop_runs(Path(config.results_dir))
-    if not pairs:
-        raise UserError(
-            f"results_dir={config.results_dir}: holds no finished run of the study; run one, or "
-            "give before=FOLDER after=[FOLDER,...]"
-        )
-    folders = []
-    for before, after in pairs:
-        folder = Path(config.results_dir) / "fade" / "geometry" / config.name
-        folder = folder if len(pairs) == 1 else folder / before.name
-        table, vectors = changes(config, before, after, progress)
-        write_csv(folder / "tensors.csv", table)
-        write_csv(folder / "thirds.csv", thirds(after, vectors))
-        folders.append(folder)
-    return folders
+def run(config: Geometry, progress: bool = False) -> Path:
+    """Measure and write the tables; return their folder."""
+    remedy = "give before=FOLDER after=[FOLDER,...]"
+    require(config.before is not None and bool(config.after), "after", config.after, remedy)
+    before, after = Checkpoint(locate(config.before), "before", "base"), named(config.after)
+    folder = Path(config.results_dir) / "fade" / "geometry" / config.name
+    table, vectors = changes(config, before, after, progress)
+    write_csv(folder / "tensors.csv", table)
+    write_csv(folder / "thirds.csv", thirds(after, vectors))
+    return folder
 
 
 def part_of(name: str, names: set[str]) -> str:

@@ -113,7 +113,7 @@ def geometry(tmp_path, start, *ends, **changes) -> Geometry:
 
 
 def measured(*arguments, **changes) -> dict[str, pd.DataFrame]:
-    (folder,) = tables.run(geometry(*arguments, **changes), progress=False)
+    folder = tables.run(geometry(*arguments, **changes), progress=False)
     return {name: pd.read_csv(folder / f"{name}.csv") for name in ("tensors", "thirds")}
 
 
