@@ -1,6 +1,5 @@
 """The status of everything that was submitted: one cell per job, and no job is left out."""
 
-import re
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -99,10 +98,11 @@ def cancel(root: Path, paper: str) -> list[Cell]:
 def show(root: Path, paper: str, seeds: Sequence[int] = ()) -> str:
     """Return the status as text: counts, one line per job, or per job of these seeds, and failures
     with the end of their logs."""
-    found = [cell for cell in cells(root, paper) if not seeds or _seed(cell.key) in seeds]
+    named = [f"-s{seed}-" for seed in seeds] or [""]  # as in run ids
+    found = [cell for cell in cells(root, paper) if any(one in cell.key for one in named)]
     if not found:
-        asked = f" with seeds={','.join(map(str, seeds))}" if seeds else ""
-        raise UserError(f"{records.folder(root, paper)}: nothing was submitted from here{asked}")
+        said = f"nothing was submitted from here {' or '.join(named)}".rstrip()
+        raise UserError(f"{records.folder(root, paper)}: {said}")
     counts = Counter(cell.state for cell in found)
     lines = [f"{paper}: {len(found)} jobs; " + ", ".join(f"{n} {s}" for s, n in counts.items())]
     lines += [_line(cell) for cell in found]
@@ -117,12 +117,6 @@ def show(root: Path, paper: str, seeds: Sequence[int] = ()) -> str:
     if lost:
         lines += ["", f"{len(lost)} job(s) without a result; submit again to resume them"]
     return "\n".join(lines)
-
-
-def _seed(key: str) -> int | None:
-    """Return the seed in the run id that a job's key is or begins with; None for other keys."""
-    named = re.search(r"-s(\d+)-[0-9a-f]{8}\b", key)
-    return int(named[1]) if named else None
 
 
 def _cell(root: Path, paper: str, row: dict, known: queue.State | None) -> Cell:

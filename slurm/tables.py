@@ -7,26 +7,15 @@ from textwrap import fill
 from typing import NamedTuple
 
 from common.comparison.published import published, reruns_of
-from common.config.compose import compose
 from common.config.files import ROOT
-from common.config.strict import strict
 from common.config.words import some_of
 from common.errors import require
 from common.evaluation.config import Evaluate
 from common.experiment import Experiment
+from common.sweeps import plan as sweeps
 from common.sweeps.gates import Gated, gates
 from common.sweeps.measures import Measure, measures
-from common.sweeps.plan import (
-    Command,
-    Reproduce,
-    changed,
-    evaluations,
-    experiments,
-    run_name,
-    seeds_of,
-    tried,
-)
-from common.sweeps.plan import without as without_rows
+from common.sweeps.plan import Command, Reproduce, run_name, seeds_of
 from slurm.plan import narrowed
 
 PRINTED, ALL = "printed", "all"
@@ -57,7 +46,7 @@ class Chosen(NamedTuple):
 
 def asked_for(paper: str, scale: str, others: Sequence[str]) -> Reproduce:
     """Return the paper's checked `reproduce.yaml` with a scale and other overrides."""
-    asked = strict(Reproduce, compose(paper, [f"scale={scale}", *others], "reproduce"))
+    asked = sweeps.scales_of(paper, f"scale={scale}", *others)
     return replace(asked, results_dir=str(Path(asked.results_dir).resolve()))
 
 
@@ -83,19 +72,19 @@ def chosen(
     scales = [scale] if scale else [*named] or [CLUSTER]
     drawn = _number("n", n)
     configs = [asked_for(paper, one, others) for one in scales]
-    configs = [changed(one, seeds=seeds_of(seeds), n=drawn) for one in configs]
+    configs = [sweeps.changed(one, seeds=seeds_of(seeds), n=drawn) for one in configs]
     if without:
         left = some_of("without", without, [name for config in configs for name in config.names])
-        configs = [without_rows(config, left) for config in configs]
+        configs = [sweeps.without(config, left) for config in configs]
     if steps:
         require(bool(row), "optim.steps", steps, "is a trial of one row or some: add row=NAME")
-        configs = [tried(one, _number("optim.steps", steps)) for one in configs]
+        configs = [sweeps.tried(one, _number("optim.steps", steps)) for one in configs]
     runs: dict[str, Experiment] = {}
-    for x in (x for config in configs for x in experiments(config)):
+    for x in (x for config in configs for x in sweeps.experiments(config)):
         longest = runs.setdefault(x.run_id, x)
         if x.optim.steps > longest.optim.steps:
             runs[x.run_id] = x
-    sampled = {e.path.name: e for config in configs for e in evaluations(config)}
+    sampled = {e.path.name: e for config in configs for e in sweeps.evaluations(config)}
     keep = [_of(paper, name, tables[name]) for name in wanted]
     mine = [x for x in runs.values() if not keep or any(one(x.table, x.name) for one in keep)]
     require(bool(mine), "table", table or "all", f"no row of it in scale={','.join(scales)}")

@@ -21,7 +21,7 @@ def laid_out(
     load = layout.load_of(x, size, prompt=prompt, memory=network[0] if network else None)
     gpus, memory_gb = max(1, profile.gpus_per_node), accelerator(profile, a).memory_gb
     where = {"nodes": profile.nodes, "gpus": gpus, "gpu_gb": memory_gb}
-    return layout.choose(load, **where, given=tuning.chosen(x), usable=a.usable_memory)
+    return layout.choose(load, **where, given=tuning.tuned(x.verl), usable=a.usable_memory)
 
 
 def peak_gb(
@@ -77,7 +77,7 @@ def check_layout(x: Experiment, profile: Profile, size: Size, prompt: int, gpus:
         f"wait for ever for what is missing; set at least {needed} in profile {profile.name}",
     )
     each = x.sampling.prompts * x.sampling.group_size // x.optim.mini_batches
-    shared = tuning.sequence_parallel(tuning.chosen(x))
+    shared = tuning.sequence_parallel(tuning.tuned(x.verl))
     ranks = gpus // shared
     require(
         each % ranks == 0 and profile.gpus_per_node % shared == 0,

@@ -122,7 +122,6 @@ def on(x: Experiment, profile: Profile, words: dict) -> Experiment:
     if x.backend != "verl":
         return x
     one = replace(x, verl=tuned(profile.verl) | tuned(x.verl) | tuned(words))
-    tuning.chosen(one)
     fits = profile.nodes == 1 or tuning.STORE not in one.verl
     remedy = "a Ray cluster of several nodes is started by the job, before verl; drop the key"
     require(fits, f"verl.{tuning.STORE}", one.verl.get(tuning.STORE), remedy)

@@ -3,10 +3,9 @@
 from dataclasses import replace
 
 import pytest
-from compositions import composed
 from refuses import refuses
 
-from common.backends.verl.tuning import ROLLOUT, STORE, chosen
+from common.backends.verl.tuning import ROLLOUT, STORE, tuned
 from common.experiment import load
 from common.sweeps.profiles import load_profile, on
 
@@ -16,8 +15,8 @@ SHARE, OFFLOAD = f"{ROLLOUT}.gpu_memory_utilization", "actor_rollout_ref.actor.f
 def test_a_key_of_memory_reaches_the_experiment_and_not_its_id():
     plain = load(["backend=verl"], "f_grpo")
     x = load(["backend=verl", f"verl.{SHARE}=0.5"], "f_grpo")
-    assert chosen(x) == {SHARE: 0.5}
-    assert chosen(plain) == {}
+    assert tuned(x.verl) == {SHARE: 0.5}
+    assert tuned(plain.verl) == {}
     assert x.run_id == plain.run_id
     assert load(["backend=verl", "seed=2"], "f_grpo").run_id != plain.run_id
 
@@ -26,7 +25,7 @@ def test_the_command_line_goes_before_the_experiment_and_that_before_the_profile
     x = load(["backend=verl", f"verl.{SHARE}=0.5", f"verl.{ROLLOUT}.max_num_seqs=8"], "f_grpo")
     keys = {SHARE: 0.4, f"{ROLLOUT}.max_num_seqs": 4, f"{ROLLOUT}.enforce_eager": True}
     profile = replace(load_profile("local"), verl=keys)
-    assert chosen(on(x, profile, {f"{ROLLOUT}.max_num_seqs": 16})) == {
+    assert tuned(on(x, profile, {f"{ROLLOUT}.max_num_seqs": 16}).verl) == {
         SHARE: 0.5,
         f"{ROLLOUT}.max_num_seqs": 16,
         f"{ROLLOUT}.enforce_eager": True,
@@ -57,7 +56,7 @@ def test_the_jobs_own_ray_cluster_has_its_store_already():
 )
 def test_what_is_the_experiments_or_unknown_is_refused(key, value):
     with refuses(f"verl.{key}", value):
-        chosen(replace(composed((), "f_grpo"), backend="verl", verl={key: value}))
+        tuned({key: value})
 
 
 def test_another_backend_takes_no_such_key():

@@ -220,7 +220,7 @@ def test_determinism_is_off_and_one_key_of_ours_sets_it_for_rollouts_and_for_fsd
     x = replace(load(TINY, "f_grpo"), backend="verl")
     for on in (False, True):
         run = replace(x, verl={tuning.DETERMINISM: True} if on else {})
-        verls = composed(run, place(tmp_path), more=tuning.chosen(run)).actor_rollout_ref
+        verls = composed(run, place(tmp_path), more=tuning.tuned(run.verl)).actor_rollout_ref
         actor, rollout = (omega_conf_to_dataclass(verls[part]) for part in ("actor", "rollout"))
         assert (actor.fsdp_config.full_determinism, rollout.full_determinism) == (on, on)
         assert (actor.fsdp_config.seed, rollout.seed) == (x.seed, x.seed)
@@ -246,7 +246,7 @@ def test_the_layout_of_a_gpus_memory_reaches_verl(
     monkeypatch.setattr("common.backends.verl.backend.size_of", lambda x: size)
     x = replace(load(["sampling.prompts=64"], "f_grpo"), backend="verl", verl=given)
     where = place(tmp_path, nodes=1, gpus=gpus)
-    chosen = backend.laid_out(x, where, 1700, tuning.chosen(x)) | tuning.chosen(x)
+    chosen = backend.laid_out(x, where, 1700, tuning.tuned(x.verl)) | tuning.tuned(x.verl)
     verls = composed(x, where, 1700, 4096, chosen)
     actor = omega_conf_to_dataclass(verls.actor_rollout_ref.actor)
     rollout = omega_conf_to_dataclass(verls.actor_rollout_ref.rollout)

@@ -15,13 +15,6 @@ from common.errors import UserError
 from common.seeds import generator
 
 
-def seed(run: int, row: dict) -> int:
-    """Return the seed of one response. verl would give all requests of a server the same, with
-    which the responses of a group repeat each other (verl 0.9.1, vllm_async_server.py)."""
-    place = row["global_steps"], row["data_source"], row["extra_info"]["index"], row["session_id"]
-    return generator(run, *place).initial_seed()
-
-
 class RawPrompt:
     """An agent loop, which verl's workers create and run once for each response. It is no subclass
     of verl's AgentLoopBase, which needs a chat template that it knows."""
@@ -36,7 +29,10 @@ class RawPrompt:
         text, limit = row["raw_prompt"][0]["content"], row["extra_info"]["max_tokens"]
         prompt = self.tokenizer(text, add_special_tokens=False)["input_ids"]
         if self.rollout.full_determinism:
-            sampling_params = sampling_params | {"seed": seed(self.rollout.seed, row)}
+            # verl would give all requests of a server one seed: a group of copies
+            place = (row[key] for key in ("global_steps", "data_source", "session_id"))
+            of_it = generator(self.rollout.seed, row["extra_info"]["index"], *place)
+            sampling_params = sampling_params | {"seed": of_it.initial_seed()}
         timing = {}
         with simple_timer("generate_sequences", timing):
             answer = await self.server.generate(

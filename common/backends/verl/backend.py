@@ -58,7 +58,7 @@ def train(
     experiment asks for something that verl cannot do. Raises it with the last lines of verl's log
     where verl ends early, or where one of its processes has died or nothing moves.
     """
-    chosen = tuning.chosen(x)
+    chosen = tuning.tuned(x.verl)
     config.tree()
     stall_s()
     run = Run(Path(x.results_dir).resolve(), x.paper, x.run_id, asdict(x))

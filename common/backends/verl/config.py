@@ -175,7 +175,7 @@ def _loss(x: Experiment) -> dict:
 
 def check(x: Experiment, *, nodes: int, gpus: int) -> None:
     """Raise UserError for what verl cannot do on `nodes` nodes with `gpus` GPUs each."""
-    node, gpus, shared = gpus, nodes * gpus, tuning.sequence_parallel(tuning.chosen(x))
+    node, gpus, shared = gpus, nodes * gpus, tuning.sequence_parallel(tuning.tuned(x.verl))
     require(
         node % shared == 0,
         f"verl.{tuning.SEQUENCE}",

@@ -84,10 +84,6 @@ class BoundedBuffer(ReplayBuffer):
         """Return verl's batch in the order in which prompts were drawn, and not in that in which
         responses ended: which of them share a mini-batch or a sum must not depend on it."""
         drawn = {uid: i for i, uid in enumerate(self.prompt_global_steps[partition_id])}
-
-        def place(key: str) -> tuple[int, ...]:
-            uid, *rest = key.split("_")
-            return drawn.get(uid, -1), *map(int, rest)
-
-        ordered = {key: tags[key] for key in sorted(tags, key=place)}
-        return super()._materialize_batch(partition_id, uids, ordered)
+        parts = ((key.split("_"), key) for key in tags)
+        keys = sorted((drawn.get(uid, -1), [int(i) for i in rest], k) for (uid, *rest), k in parts)
+        return super()._materialize_batch(partition_id, uids, {key: tags[key] for *_, key in keys})

@@ -5,7 +5,6 @@ all other keys."""
 from typing import Any
 
 from common.errors import require
-from common.experiment import Experiment
 
 ACTOR, REF, ROLLOUT = (f"actor_rollout_ref.{part}" for part in ("actor", "ref", "rollout"))
 KINDS = {  # kind -> (its description, whether a value is of this kind)
@@ -57,11 +56,6 @@ TUNABLE = {
 def sequence_parallel(keys: dict[str, Any]) -> int:
     """Return the number of GPUs that share each sequence in training."""
     return keys.get(SEQUENCE, 1)
-
-
-def chosen(x: Experiment) -> dict[str, object]:
-    """Return the keys of the experiment's own `verl:` block, as `tuned` does."""
-    return tuned(x.verl)
 
 
 def tuned(given: dict) -> dict[str, object]:
