@@ -1,5 +1,7 @@
 """How few tokens hold most of the covariance (CW-GRPO Fig. 3)."""
 
+from collections.abc import Sequence
+
 from torch import Tensor
 
 from common.errors import require
@@ -44,18 +46,20 @@ def logged(log_prob: Tensor, advantages: Tensor, mask: Tensor) -> dict[str, floa
         return {}
     held = cumulative_contribution(c, list(SHARES))
     row = {f"{PREFIX}{share:g}": value for share, value in zip(SHARES, held, strict=True)}
-    return row | percentiles(c)
+    for side, share, at, mean in percentiles(c, PERCENTILES):
+        row[f"covariance_{side}_at_{share:g}"] = at
+        row[f"covariance_{side}_mean_{share:g}"] = mean
+    return row
 
 
-def percentiles(c: Tensor) -> dict[str, float]:
-    """Return Table 1 for the step: for each side and share the covariance that this share of the
-    side's tokens reaches (`_at_`), and the mean over these tokens (`_mean_`), since the paper does
-    not say which of the two it prints (INC032). A side without tokens is left out."""
-    found = {}
+def percentiles(c: Tensor, shares: Sequence[float]) -> list[tuple[str, float, float, float]]:
+    """Return Table 1 as (side, share, the covariance that this share of the side's tokens reaches,
+    the mean over these tokens), since the paper does not say which of the two it prints (INC032).
+    At 100 % the first is the smallest. A side without tokens is left out."""
+    found = []
     for side, sign in SIDES.items():
         sizes = (sign * c[sign * c > 0]).double().sort(descending=True).values
-        for share in PERCENTILES if len(sizes) else ():
+        for share in shares if len(sizes) else ():
             top = sizes[: tokens_of(share, len(sizes))]
-            found[f"covariance_{side}_at_{share:g}"] = sign * top[-1].item()
-            found[f"covariance_{side}_mean_{share:g}"] = sign * top.mean().item()
+            found.append((side, share, sign * top[-1].item(), sign * top.mean().item()))
     return found

@@ -1,43 +1,16 @@
-"""Pure functions for the quantities on which CW-GRPO's argument rests: the distribution of token
-covariances (Table 1; Fig. 3's cumulative contribution is in common/losses/contributions.py), the
-weights that the Gaussian kernel gives them (sec 2.3), and the entropy drift (sec 2.2).
+"""Pure functions for the quantities on which CW-GRPO's argument rests: the weights that the
+Gaussian kernel gives to token covariances (sec 2.3), and the entropy drift (sec 2.2). The spread of
+the covariances (Table 1, Fig. 3) is in common/losses/contributions.py.
 
     c_t = (log_prob_t - mean log_prob) (A_t - mean A)       common/losses/covariance.py
     Delta H ~ -eta Cov_t(log_prob_t, A_t) = -eta mean_t c_t
-
-Covariances are 1-d tensors: one value for each real token of one or more mini-batches, in any
-order.
 """
 
 import pandas as pd
 import torch
 
 from common.errors import require
-from common.losses.contributions import SIDES, tokens_of
 from common.losses.covariance import gaussian_kernel
-
-READINGS = ("threshold", "mean")
-
-
-def percentiles(c: torch.Tensor, shares: list[float], reading: str) -> pd.DataFrame:
-    """Return Table 1: side (positive, negative), share (fraction of that side's tokens), value.
-
-    The paper does not say which value it prints at a percentile (INC032). With reading "threshold"
-    it is the magnitude that this share of the side's tokens reaches, so 100 % gives the smallest;
-    with "mean" it is the mean over these tokens. Values carry the side's sign; a side without
-    tokens has NaN. Raises UserError for another reading.
-    """
-    require(reading in READINGS, "reading", reading, f"use one of {READINGS}")
-    rows = []
-    for side, sign in SIDES.items():
-        sizes = (sign * c[sign * c > 0]).double().sort(descending=True).values
-        for share in shares:
-            top = sizes[: tokens_of(share, len(sizes))]
-            value = float("nan")
-            if len(top):
-                value = sign * (top[-1] if reading == "threshold" else top.mean()).item()
-            rows.append({"side": side, "share": share, "value": value})
-    return pd.DataFrame(rows)
 
 
 def by_group(
@@ -49,7 +22,7 @@ def by_group(
     mean: str,
     group_size: int,
 ) -> torch.Tensor:
-    """Return CW-GRPO's weights with sigma and the sum taken over the group of one prompt.
+    """Return CW-GRPO's weights with all means and sums taken over the group of one prompt.
 
     Sec 2.3 prints them so (sum_{j=1}^G); `gaussian_kernel` of common/losses takes both over the
     mini-batch. The two differ where groups have no gradient: over the mini-batch, the tokens of

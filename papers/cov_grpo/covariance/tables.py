@@ -24,7 +24,7 @@ import torch
 
 from common.backends.local import Loop
 from common.experiment import Experiment, load
-from common.losses.contributions import cumulative_contribution
+from common.losses.contributions import cumulative_contribution, percentiles
 from common.losses.covariance import covariance, gaussian_kernel
 from common.methods import binding
 from common.models.policy import log_probs
@@ -32,10 +32,11 @@ from common.results.files import config_hash, write_csv
 from common.results.run import Run
 from common.verifiers.guard import judges
 from papers.cov_grpo.covariance.config import Covariance
-from papers.cov_grpo.covariance.formulas import READINGS, by_group, percentiles, weight_summary
+from papers.cov_grpo.covariance.formulas import by_group, weight_summary
 
 TABLES = ("cumulative", "percentiles", "weights", "steps")
 MEANS = ("token", "sequence")
+READINGS = ("threshold", "mean")  # of Table 1's percentiles (INC032)
 
 
 def run(config: Covariance) -> Path:
@@ -184,14 +185,13 @@ def cumulative(pooled: dict, active, shares: list[float]):
 
 def table1(pooled: dict, active, shares: list[float]):
     """Return Table 1's values for each mean and reading, over all tokens and the active ones."""
-    return pd.concat(
-        [
-            percentiles(c, shares, reading).assign(mean=mean, tokens=tokens, reading=reading)
-            for mean, tokens, c in subsets(pooled, active)
-            for reading in READINGS
-        ],
-        ignore_index=True,
-    )
+    rows = [
+        (side, share, values[i], mean, tokens, reading)
+        for mean, tokens, c in subsets(pooled, active)
+        for i, reading in enumerate(READINGS)
+        for side, share, *values in percentiles(c, shares)
+    ]
+    return pd.DataFrame(rows, columns=["side", "share", "value", "mean", "tokens", "reading"])
 
 
 def subsets(pooled: dict, active) -> list[tuple]:

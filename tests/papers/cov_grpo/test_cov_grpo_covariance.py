@@ -13,8 +13,13 @@ from common.backends.local import Loop, train
 from common.config.compose import compose
 from common.config.strict import strict
 from common.experiment import load
-from common.losses.contributions import PERCENTILES, SHARES, cumulative_contribution
-from common.losses.contributions import percentiles as logged_percentiles
+from common.losses import contributions
+from common.losses.contributions import (
+    PERCENTILES,
+    SHARES,
+    cumulative_contribution,
+    percentiles,
+)
 from common.losses.covariance import gaussian_kernel
 from common.verifiers.guard import judges
 from papers.cov_grpo.compare import SEC22
@@ -23,7 +28,6 @@ from papers.cov_grpo.covariance.config import Covariance
 from papers.cov_grpo.covariance.formulas import (
     agreement,
     by_group,
-    percentiles,
     weight_summary,
 )
 from papers.cov_grpo.covariance.tables import (
@@ -60,12 +64,11 @@ def test_cumulative_contribution_by_hand():
 
 def test_percentiles_by_hand():
     c = torch.tensor([4.0, 3.0, 2.0, 1.0, -5.0, -1.0, 0.0])
-    shares = [0.0001, 0.5, 1.0]
-    threshold, mean = (
-        percentiles(c, shares, reading)["value"].tolist() for reading in ("threshold", "mean")
-    )
-    assert threshold == [4, 3, 1, -5, -5, -1]
-    assert mean == [4, 3.5, 2.5, -5, -5, -3]
+    found = percentiles(c, [0.0001, 0.5, 1.0])
+    assert [one[:2] for one in found[:3]] == [("positive", x) for x in (0.0001, 0.5, 1.0)]
+    assert [one[2] for one in found] == [4, 3, 1, -5, -5, -1]  # the threshold
+    assert [one[3] for one in found] == [4, 3.5, 2.5, -5, -5, -3]  # the mean
+    assert {one[0] for one in percentiles(torch.ones(3), [0.2])} == {"positive"}
 
 
 # ---- weights
@@ -204,16 +207,13 @@ def test_a_half_done_set_goes_on_with_the_seeds_that_are_left(results, monkeypat
     assert pd.read_csv(folder / "steps.csv")["seed"].tolist() == [6, 6, 6, 1, 1, 1]
 
 
-def test_a_training_logs_table_1_in_both_readings():
+def test_a_training_logs_table_1_in_both_readings(monkeypatch):
     c = torch.cat([torch.arange(1.0, 6.0), -torch.arange(1.0, 11.0)])
-    logged = logged_percentiles(c)
+    monkeypatch.setattr(contributions, "covariance", lambda *_, mean: c)
+    row = contributions.logged(c, c, torch.ones_like(c))
+    logged = {name: value for name, value in row.items() if "_top_" not in name}
     assert len(logged) == 2 * 2 * len(PERCENTILES)
     assert logged["covariance_positive_at_0.0001"] == 5.0  # the largest token at least
     assert logged["covariance_negative_at_0.2"] == -9.0  # the two largest of ten
     assert logged["covariance_negative_mean_0.2"] == -9.5
     assert logged["covariance_positive_at_1"] == 1.0
-    for reading, word in (("threshold", "at"), ("mean", "mean")):
-        table = percentiles(c, list(PERCENTILES), reading)
-        for row in table.itertuples():
-            assert logged[f"covariance_{row.side}_{word}_{row.share:g}"] == row.value
-    assert not any("negative" in name for name in logged_percentiles(torch.ones(3)))
