@@ -250,29 +250,24 @@ def changed(
     """Return `config` with `words` added to the overrides of every sweep of its scale, after the
     sweep's own, and, where they are given, with `seeds` instead of the sweep's and `n` samples per
     problem in every evaluation."""
-    sweeps = (_drawn(one, n) if n else one for one in config.sweeps)
-    return _with(
-        config,
-        [
-            replace(one, overrides=[*one.overrides, *words], seeds=list(seeds or one.seeds))
-            for one in sweeps
-        ],
-    )
+
+    def change(one: Sweep) -> Sweep:
+        one = _drawn(one, n) if n else one
+        return replace(one, overrides=[*one.overrides, *words], seeds=[*(seeds or one.seeds)])
+
+    return _each(config, change)
 
 
-def _drawn(sweep: Sweep, n: int) -> Sweep:
-    """Return `sweep` with `n` samples per problem of every benchmark."""
-    benchmarks = {
-        name: [word for word in given if not word.startswith("n=")]
-        for name, given in sweep.benchmarks.items()
-    }
-    return replace(sweep, n=n, benchmarks=benchmarks)
-
-
-def _with(config: Reproduce, sweeps: list[Sweep]) -> Reproduce:
-    """Return `config` with these sweeps in its scale."""
-    scale = replace(config.scales[config.scale], sweeps=sweeps)
+def _each(config: Reproduce, change: Callable[[Sweep], Sweep]) -> Reproduce:
+    """Return `config` with `change` of each sweep of its scale."""
+    scale = replace(config.scales[config.scale], sweeps=[change(one) for one in config.sweeps])
     return replace(config, scales={**config.scales, config.scale: scale})
+
+
+def _drawn(one: Sweep, n: int) -> Sweep:
+    """Return the sweep with `n` samples per problem of every benchmark."""
+    sets = {k: [w for w in words if w[:2] != "n="] for k, words in one.benchmarks.items()}
+    return replace(one, n=n, benchmarks=sets)
 
 
 def tried(config: Reproduce, steps: int) -> Reproduce:
@@ -281,32 +276,23 @@ def tried(config: Reproduce, steps: int) -> Reproduce:
     The results go to <results_dir>/trial. A trial measures no weights and waits for no gate."""
     words = [f"optim.steps={steps}", f"eval.every={steps}", "checkpoint_every=1"]
     words += ["keep_checkpoints=false", "eval.n=1", "eval.curve_n=1", "eval.k=[1]"]
-    sweeps = [
-        replace(
-            _drawn(one, 1),
-            seeds=one.seeds[:1],
-            overrides=[*one.overrides, *words],
-            checkpoint="last",
-            also_at={},
-            baselines={},
-            measures={},
-        )
-        for one in config.sweeps
-    ]
+
+    def trial(one: Sweep) -> Sweep:
+        bare = replace(one, checkpoint="last", also_at={}, baselines={}, measures={})
+        return replace(bare, seeds=one.seeds[:1])
+
     apart = str(Path(config.results_dir) / "trial")
-    return replace(_with(config, sweeps), gates={}, results_dir=apart)
+    return replace(changed(_each(config, trial), words, n=1), gates={}, results_dir=apart)
 
 
 def without(config: Reproduce, names: Collection[str]) -> Reproduce:
     """Return `config` without the rows of these names in the sweeps of its scale. A row whose
     baseline is left out is refused later (`evaluations_of`)."""
-    return _with(
-        config,
-        [
-            replace(sweep, rows=[row for row in sweep.rows if run_name(sweep, row) not in names])
-            for sweep in config.sweeps
-        ],
-    )
+
+    def fewer(one: Sweep) -> Sweep:
+        return replace(one, rows=[row for row in one.rows if run_name(one, row) not in names])
+
+    return _each(config, fewer)
 
 
 def seeds_of(text: str) -> list[int]:
