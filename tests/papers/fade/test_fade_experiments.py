@@ -5,8 +5,9 @@ from functools import partial
 import compositions
 import pandas as pd
 import pytest
-from tiny import TINY
+from tiny import ROOT, TINY
 
+from common.claims import file
 from common.config.resolve import resolve
 from common.config.rows import rows
 from common.experiment import load
@@ -70,3 +71,17 @@ def test_one_tiny_run_logs_the_controller(results):
         assert row.alpha == pytest.approx(min(max(1.5 * (1 - p_hat) / p_hat, 1), 3))
         assert row.delta == pytest.approx(min(max(1 + row.H_hat - 0.5 * row.H_0, 0.3), 1))
     assert set(pd.read_csv(folder / "metrics.csv")["method"]) == {"FADE"}
+
+
+@pytest.mark.sweep
+def test_fig_14s_claim_has_the_ratios_of_its_rows():
+    claims = {claim["id"]: claim for claim in file.load(ROOT / "papers" / "fade" / "claims.yaml")}
+    trend = claims["scale_entropy"]["cluster"]["trend"]
+    rows = {x.label: x for x in compositions.runs("fade", "cluster_fig14")}
+    grpo = load(["experiment=cluster/qwen7b_grpo"], "fade")
+    weights = [
+        largest_weight(bind(x.method), x.sampling.group_size, x.reward, {})
+        for x in (grpo, *(rows[one["method"]] for one in trend["of"]))
+    ]
+    assert len(rows) == len(trend["of"])
+    assert trend["at"] == pytest.approx([w / weights[0] for w in weights[1:]], abs=5e-4)
