@@ -1,9 +1,16 @@
 """FADE's published numbers and their claims."""
 
+import pandas as pd
+
+from common.claims.file import load
+from common.claims.judge import judge
 from common.comparison import compare
 from common.comparison.spec import spec_of
+from common.results.files import write_csv
+from papers.fade.compare import table10
 
 SPEC = spec_of("fade")
+HOME = compare.ROOT / "papers" / "fade"
 
 
 def test_published_claims_are_decided_on_the_printed_numbers(tmp_path):
@@ -18,3 +25,14 @@ def test_published_claims_are_decided_on_the_printed_numbers(tmp_path):
         "best_aime_32b",
     }
     assert set(verdicts["laptop"]) <= {"not run", "not claimed here"}
+
+
+def test_hidden_states_that_were_measured_by_hand_decide_table_10(tmp_path):
+    """By the least ratio over checkpoints, along the direction of the batch gradient."""
+    rows = pd.DataFrame({"direction": ["gradient", "states"] * 2, "rho_ratio": [3.9, 9, 3.2, 0.5]})
+    write_csv(tmp_path / "fade" / "hidden_states" / "residuals.csv", rows)
+    claims = [one for one in load(HOME / "claims.yaml") if one["id"].startswith("rho_perp")]
+    verdicts = judge(claims, {"cluster": table10(tmp_path)[0]})[0]
+    assert verdicts["cluster"].tolist() == ["holds", "holds"]
+    assert verdicts["cluster_numbers"].tolist() == ["3.2", "3.2"]
+    assert table10(tmp_path / "none") == []
