@@ -1,4 +1,4 @@
-"""Verifier of maze paths: the target path alone, any path to the goal, or any walk there."""
+"""Verifier of maze paths: the target path alone, or any path to the goal."""
 
 import re
 
@@ -6,7 +6,7 @@ from common.errors import require
 from common.tasks.maze import DONE, GOAL, MOVES, START, WALL, offsets, shortest
 from common.types import Verdict
 
-ACCEPTED = ("target", "any", "walk")
+ACCEPTED = ("target", "any")
 PATH = re.compile(f"[{MOVES}]+{DONE}")
 
 
@@ -17,9 +17,7 @@ def verify(
 
     accept   "target": the target path alone is correct (F-GRPO v2 App. K: "evaluated against a
              single target action sequence"). "any": so is every path that goes through no wall,
-             visits no cell twice and ends at the goal. "walk": so is every walk that reaches the
-             goal before a wall, and what follows the goal or the end token is not read (MaxRL,
-             verl/utils/reward_score/maze.py)
+             visits no cell twice and ends at the goal
     graded   the reward of a correct path is the target's length divided by its own, not 1; the
              outcome and all that is counted from it stay the same
     unparsed the response has other tokens than moves, no move, or no end token
@@ -28,12 +26,11 @@ def verify(
     """
     require(accept in ACCEPTED, "accept", accept, f"one of {', '.join(ACCEPTED)}")
     text = "".join(response.split())
-    read = PATH.match(text) if accept == "walk" else PATH.fullmatch(text)
-    if not read:
+    if not PATH.fullmatch(text):
         return Verdict("unparsed", 0.0, reason=f"not moves and {DONE}")
-    path = read[0].removesuffix(DONE)
+    path = text.removesuffix(DONE)
     grid, target = reference.split(" ")
-    reason = fault(grid, path, walk=accept == "walk")
+    reason = fault(grid, path)
     if not reason and accept == "target" and path != target:
         reason = "reaches the goal by another path"
     if reason:
@@ -41,18 +38,15 @@ def verify(
     return Verdict("correct", len(target) / len(path) if graded else 1.0, path)
 
 
-def fault(grid: str, path: str, walk: bool = False) -> str:
-    """Return what is wrong with a path from the start of the grid; "" if it leads to the goal. A
-    `walk` may go back to a cell and ends where it reaches the goal."""
+def fault(grid: str, path: str) -> str:
+    """Return what is wrong with a path from the start of the grid; "" if it leads to the goal."""
     ahead, cell = offsets(grid), grid.index(START)
     seen = {cell}
     for number, move in enumerate(path, 1):
         cell += ahead[move]
         if grid[cell] == WALL:
             return f"move {number} goes into a wall"
-        if walk and grid[cell] == GOAL:
-            return ""
-        if cell in seen and not walk:
+        if cell in seen:
             return f"move {number} goes back to a cell"
         seen.add(cell)
     return "" if cell == grid.index(GOAL) else "ends beside the goal"

@@ -39,25 +39,6 @@ def test_cases_by_hand(response, target, any_):
         assert verdict.reward == (verdict.outcome == "correct")
 
 
-@pytest.mark.parametrize(
-    ("response", "walk"),
-    [
-        ("DD!", "correct"),
-        ("RLDD!", "correct"),  # there and back
-        ("DDR!", "correct"),  # the goal, and on
-        ("DDD!", "correct"),  # the goal, and into a wall
-        ("DD!!U", "correct"),  # what follows the end token is not read
-        ("DRDL!", "wrong: move 2 goes into a wall"),
-        ("RLRL!", "wrong: ends beside the goal"),
-        ("DD", "unparsed: not moves and !"),
-        ("DGD!", "unparsed: not moves and !"),
-    ],
-)
-def test_a_walk_counts_where_it_reaches_the_goal(response, walk):
-    verdict = verify(response, TARGET, accept="walk")
-    assert f"{verdict.outcome}: {verdict.reason}".removesuffix(": ") == walk
-
-
 def test_a_graded_reward_is_the_targets_length_over_its_own():
     given = {"accept": "any", "graded": True}
     assert verify("DD!", TARGET, **given).reward == 1.0
