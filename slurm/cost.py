@@ -85,10 +85,9 @@ def gpu_hours(estimates: Iterable[Estimate]) -> str:
 
 def power(paper: str, jobs: list[Job], reference: Path = REFERENCE) -> list[str]:
     """Return one line: what share of the claims that hold in print is decided by simulated reruns
-    of the paper's cluster rows with as many seeds as each row has in `jobs`, and with no more
-    samples per problem. Where these seeds were not simulated, the line says so, and tells the share
-    of the next fewer that were. Return no line where `jobs` train no such row or nothing was
-    simulated."""
+    of the paper's cluster rows with as many seeds as each row has in `jobs`, and no more samples
+    per problem. Seeds that were not simulated are said, with the share of the next fewer. Return no
+    line where `jobs` train no such row or nothing was simulated."""
     configs = [job.config for job in jobs if job.kind == "train"]
     seeds = Counter(x.name for x in configs if x.scope == CLUSTER)
     drawn = min((job.config.n for job in jobs if job.kind == "evaluate"), default=0)
@@ -110,11 +109,6 @@ def power(paper: str, jobs: list[Job], reference: Path = REFERENCE) -> list[str]
     if at != asked:
         said += f"; {asked} seeds were not simulated (known: {', '.join(map(str, known))})"
     return [f"power: a faithful rerun of all cluster rows with {said}"]
-
-
-def gpus(jobs: list[Job], estimates: dict[str, Estimate]) -> dict[str, int]:
-    """Return the number of GPUs of each job that has an estimate, by key."""
-    return {job.key: estimates[job.key].gpus for job in jobs if job.key in estimates}
 
 
 def fitted(job: Job, estimates: dict[str, Estimate]) -> Any:

@@ -36,7 +36,7 @@ def show(
     outlook = cost.outlook(jobs, profile)
     estimates, refused = outlook.estimates, outlook.refused
     path = records.folder(root, paper) / "SUBMISSION"
-    gpus = cost.gpus(jobs, estimates)
+    gpus = {key: e.gpus for key, e in estimates.items()}
     every = list(estimates.values())
     say("\n".join([f"{len(jobs)} jobs{_sums(every)}", *cost.power(paper, jobs)]))
     arrays = plan.arrays(jobs, gpus)

@@ -157,26 +157,21 @@ def ready(need: Need, folder: Path, rank: int = 0) -> bool:
         found = [Found("torch", "does not start", str(error))]
     print("\n".join(["preflight:", *map(str, found)]), flush=True)
     port = f"{node_address()}:{free_port()}" if rank == 0 else ""
-    every = gather(
-        folder, "node", rank, need.nodes, {"found": _found_lines(found), "address": port}
-    )
+    said = {"found": [one.problem for one in found], "address": port}
+    every = gather(folder, "node", rank, need.nodes, said)
     if not _well(every, rank):
         return False
     if need.reduce:
         got, fault = _reduce(need, rank, every[0]["address"])
         last = reduction(need, got, fault)
-        every = gather(folder, "reduced", rank, need.nodes, {"found": _found_lines([last])})
+        every = gather(folder, "reduced", rank, need.nodes, {"found": [last.problem]})
         if rank == 0:
             print(last, flush=True)
     return _well(every, rank)
 
 
-def _found_lines(found: list[Found]) -> list[str]:
-    return [one.problem for one in found if one.problem]
-
-
 def _well(every: list[dict], rank: int) -> bool:
-    problems = list(dict.fromkeys(line for one in every for line in one["found"]))
+    problems = list(dict.fromkeys(line for one in every for line in one["found"] if line))
     if problems and rank == 0:
         raise UserError("\n".join(problems))
     return not problems

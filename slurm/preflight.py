@@ -18,7 +18,6 @@ from common.experiment import Experiment
 from common.sweeps.plan import Command
 from common.sweeps.profiles import Profile
 from slurm import plan, queue
-from slurm.cost import gpus
 from slurm.prefetch import all_is_here
 from slurm.script import outside_jobs, slurm_executor
 from slurm.submitit_inside import sbatch_text
@@ -33,7 +32,7 @@ def preflight(jobs: list[plan.Job], estimates: dict, profile: Profile, root: Pat
     if profile.executor == "slurm" and not queue.available():
         queue.run("sbatch", "--version")  # raises the error that says what is missing
     if profile.executor == "slurm":
-        known = gpus(jobs, estimates)
+        known = {key: e.gpus for key, e in estimates.items()}
         # one job of each kind and number of GPUs: the others ask for the same
         for one in {(job.kind, known.get(job.key)): job for job in jobs}.values():
             executor = slurm_executor([one], root, profile, None, gpus=known.get(one.key, 1))

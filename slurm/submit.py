@@ -66,7 +66,7 @@ def submit(
     path = records.create(root, paper)
     configs = {job.key: cost.fitted(job, estimates) for job in todo if job.config}
     records.freeze(path, configs, profile)
-    gpus = cost.gpus(todo, estimates)
+    gpus = {key: e.gpus for key, e in estimates.items()}
     tasks = {job.key: task(job, path, paper, profile, root, gpus.get(job.key, 1)) for job in todo}
     if profile.executor == "local":
         _submit_local(todo, tasks, estimates, path, profile)

@@ -7,8 +7,7 @@ from typing import Any, Literal
 
 from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
 
-from common.backends.verl import tuning
-from common.backends.verl.tuning import tuned
+from common.backends.verl.tuning import STORE, tuned
 from common.config.compose import merged
 from common.config.files import ROOT
 from common.config.strict import strict
@@ -122,7 +121,7 @@ def on(x: Experiment, profile: Profile, words: dict) -> Experiment:
     if x.backend != "verl":
         return x
     one = replace(x, verl=tuned(profile.verl) | tuned(x.verl) | tuned(words))
-    fits = profile.nodes == 1 or tuning.STORE not in one.verl
+    fits = profile.nodes == 1 or STORE not in one.verl
     remedy = "a Ray cluster of several nodes is started by the job, before verl; drop the key"
-    require(fits, f"verl.{tuning.STORE}", one.verl.get(tuning.STORE), remedy)
+    require(fits, f"verl.{STORE}", one.verl.get(STORE), remedy)
     return one
