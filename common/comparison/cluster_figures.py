@@ -208,11 +208,13 @@ def along(
     if lacking:
         said = f"rows without a curve: {', '.join(lacking)} of {model}"
         return Figure(PREFIX + name, left_out=said)
-    figure, axes = panels(len(curves), width=2.9, height=2.7)
+    columns = min(4, len(curves))  # of the legend: a panel has room for one long name
+    lines = -(-len(colors) // columns)
+    figure, axes = panels(len(curves), width=2.9, height=2.3 + 0.2 * lines)
     for axis, curve in zip(axes[0], curves, strict=True):
         by_seed(axis, drawn[drawn["curve"] == curve.title], "value", colors, line="-")
         axis.set(title=curve.title, xlabel="step")
-    legend(figure, axes[0, 0], min(4, len(curves)))  # a panel has room for one long name
+    legend(figure, axes[0, 0], columns)
     save(figure, root / paper / "figures" / f"{PREFIX}{name}", drawn[ALONG])
     seeds = drawn.groupby("method")["seed"].nunique()
     number = "One seed a method" if (seeds == 1).all() else "Thin lines: seeds, thick: their mean"

@@ -50,7 +50,8 @@ ENTROPY = [Curve("entropy (nats)", column="entropy")]
 # Fig. 3 right and Fig. 5 left: its methods, and what is drawn of the output head's weight change
 BY_DELTA = ("mean GRPO", *DELTAS)
 BLUES, REDS = ("#053061", "#4393C3", "#92C5DE"), ("#F4A582", "#B2182B")  # below and above 1
-RAMP = dict(zip(DELTAS, (*BLUES, *REDS), strict=True)) | {"REINFORCE": COLORS[4]}
+RAMP = dict(zip(DELTAS, (*BLUES, *REDS), strict=True))
+RAMP |= dict.fromkeys(("REINFORCE", "pass@4 (Chen)"), COLORS[4])  # never drawn together
 RANK1 = {"rank1_fraction": "share of the largest singular value in the sum of squares, percent"}
 WEIGHED = ("GRPO", "mean GRPO", "Power alpha=2", "REINFORCE")
 WEIGHED += tuple(f"AsymGRPO delta={delta}" for delta in ("0.3", "0.5", "0.7", "2"))
@@ -96,7 +97,7 @@ def hues(methods: tuple[str, ...]) -> dict[str, str]:
     """Return the colours of methods that are drawn together."""
     own = dict(zip(methods, APART, strict=False)) if methods in (TARGETS, ABLATED, LAWS) else {}
     ramp = {method: RAMP[method] for method in methods if method in RAMP}
-    return colors(methods) | own | (ramp if len(ramp) > 1 else {})
+    return colors(methods) | (ramp if len(ramp) > 1 else {}) | own
 
 
 def fig6(cells: pd.DataFrame, size: str, model: str, folder: Path) -> Figure:
@@ -141,12 +142,13 @@ def weights(
     lacking = sorted(set(methods) - set(found["method"]))
     if lacking:
         return Figure(PREFIX + name, left_out=f"rows without weights: {', '.join(lacking)}")
-    figure, axes = panels(len(metrics), width=2.9, height=2.7)
+    columns = 2 * len(metrics) - 1  # of the legend
+    figure, axes = panels(len(metrics), width=2.9, height=2.3 + 0.2 * len(methods) / columns)
     for axis, curve in zip(axes[0], metrics, strict=True):
         drawn = found[found["curve"] == curve].sort_values("step")
         by_seed(axis, drawn, "value", hues(methods), line="o-")
         axis.set(title=f"output head, {curve}", xlabel="step")
-    legend(figure, axes[0, 0], 3)
+    legend(figure, axes[0, 0], columns)
     save(figure, folder / f"{PREFIX}{name}", found[found["method"].isin(methods)])
     number = {"fig5": "5 left", "fig3_right": "3 right"}[name]
     about = f"Fig. {number}: the output head's weight change, {SMALL}"
