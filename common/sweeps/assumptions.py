@@ -15,7 +15,6 @@ from common.sweeps.profiles import Profile
 
 FILE = ROOT / "configs" / "cost.yaml"
 
-
 Span = tuple[float, float]  # the least and the most that are expected
 
 

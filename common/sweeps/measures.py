@@ -15,7 +15,7 @@ from common.config.schema import Folder, Model
 from common.errors import require
 from common.evaluation.config import SHOWN_IN, Row, run_name
 from common.experiment import Experiment
-from common.sweeps.plan import Reproduce, Sweep, runs_of
+from common.sweeps.plan import Reproduce, Sweep, row_of, runs_of
 
 
 @dataclass(frozen=True)
@@ -68,21 +68,9 @@ def measures_of(config: Reproduce, sweep: Sweep, runs: list[Experiment]) -> list
             lost = [one for one in steps if one not in (*snapshots.steps(x), x.optim.steps)]
             remedy = f"{x.name} keeps no model of them: add keep_at={lost}"
             require(not lost, f"{sweep.table}.measures.{name}", lost, remedy)
-            row = Row(
-                paper=x.paper,
-                scope=x.scope,
-                table=x.table,
-                method=x.label,
-                benchmark=name,
-                seed=x.seed,
-                trained=x.run_id,
-                checkpoint=x.optim.steps,
-                baseline=None,
-            )
             one = Measure(
-                run=config.measures[name]["run"],
-                takes=config.measures[name]["takes"],
-                row=row,
+                **config.measures[name],
+                row=row_of(x, name, x.optim.steps),
                 model=x.model,
                 steps=steps,
                 updates=x.optim.mini_batches,

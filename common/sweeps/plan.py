@@ -397,18 +397,8 @@ def evaluations_of(runs: list[Experiment], sweep: Sweep) -> list[Evaluate]:
         if untrained:
             wanted_at = [(*one, checkpoints.UNTRAINED) for one in sweep.benchmarks.items()]
         for printed, words, checkpoint in wanted_at:
-            row = Row(
-                paper=x.paper,
-                scope=x.scope,
-                table=x.table,
-                method=x.label,
-                benchmark=printed,
-                seed=x.seed,
-                trained=x.run_id,
-                checkpoint=checkpoint,
-                baseline=None if untrained else baseline,
-                steps=x.optim.steps or None,
-            )
+            row = row_of(x, printed, checkpoint, None if untrained else baseline)
+            row = replace(row, steps=x.optim.steps or None)
             stated = {word.partition("=")[0] for word in words}
             taken = {key: value for key, value in _taken(x).items() if key not in stated}
             known = _known(x.model.chat, sweep.n, tuple(words))
@@ -417,6 +407,14 @@ def evaluations_of(runs: list[Experiment], sweep: Sweep) -> list[Evaluate]:
             if printed in sweep.scored:
                 found.append(scored(drawn, drawn.path.name))
     return found
+
+
+def row_of(
+    x: Experiment, benchmark: str, checkpoint: checkpoints.Choice, baseline: str | None = None
+) -> Row:
+    """Return the row of a table that numbers of the training `x` belong to."""
+    shown = (x.paper, x.scope, x.table, x.label)
+    return Row(*shown, benchmark, x.seed, x.run_id, checkpoint, baseline)
 
 
 def _taken(x: Experiment) -> dict[str, Any]:
