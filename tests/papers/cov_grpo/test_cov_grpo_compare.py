@@ -14,6 +14,7 @@ from common.claims.judge import judge
 from common.claims.judge import load as load_claims
 from common.comparison import compare, training
 from common.comparison.spec import spec_of
+from common.config.rows import rows as rows_of
 from common.experiment import load
 from common.reproduce import finish
 from common.results.files import write, write_csv
@@ -84,6 +85,17 @@ def test_the_cluster_reward_is_accuracy_plus_format(name):
     given = rewards(verdicts, 6, x.reward.correct, x.reward.wrong)
     never_ended = 1.0 if opened else 0.0  # at 1.5B the prompt has opened a thought
     assert torch.equal(given, torch.tensor([[2.0, 1.0, 1.0, 0.0, 1.0, never_ended]]))
+
+
+def test_cluster_rows_have_the_authors_log_probs_and_the_kernels_means_over_responses():
+    names = [name for name in rows_of("cov_grpo") if name.startswith("cluster/")]
+    for name in (*names, "cw_grpo_repository"):
+        x = load([f"experiment={name}"], "cov_grpo")
+        assert (x.sampling.temperature, x.sampling.reported) == (0.7, 1), name
+    for name in ("cluster/distill15b_cw_grpo", "cluster/qwen7b_cw_grpo"):
+        kernel = load([f"experiment={name}"], "cov_grpo").method.token_weights
+        assert kernel["_target_"].endswith(".by_group")
+        assert (kernel["mean"], kernel["group_size"]) == ("sequence", 12)
 
 
 # ---- measurements
