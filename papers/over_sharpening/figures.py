@@ -64,7 +64,7 @@ def probabilities(curves, traces, cells: list[tuple], path: Path) -> None:
     for label, line in (("Cat", "-"), ("Persian", ":")):
         axes[1, 0].plot([], [], line, color="k", lw=0.8, label=label)
     axes[1, 0].set(ylabel="likelier of Cat, Persian")
-    legend(figure, axes[1, 0], 6)
+    legend(figure, axes[1, 0], 6 if len(cells) > 2 else 3)
     save(figure, path, None)
 
 
