@@ -101,7 +101,7 @@ def show(root: Path, paper: str, seeds: Sequence[int] = ()) -> str:
     named = [f"-s{seed}-" for seed in seeds] or [""]  # as in run ids
     found = [cell for cell in cells(root, paper) if any(one in cell.key for one in named)]
     if not found:
-        asked = f" with seeds={','.join(map(str, seeds))}" if seeds else ""
+        asked = f" with {seeds=}" if seeds else ""
         raise UserError(f"{records.folder(root, paper)}: nothing was submitted from here{asked}")
     counts = Counter(cell.state for cell in found)
     lines = [f"{paper}: {len(found)} jobs; " + ", ".join(f"{n} {s}" for s, n in counts.items())]

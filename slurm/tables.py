@@ -70,9 +70,8 @@ def chosen(
     wanted = some_of("table", table, tables)
     named = dict.fromkeys(one for name in wanted for one in tables[name].scales)
     scales = [scale] if scale else [*named] or [CLUSTER]
-    drawn = _number("n", n)
     configs = [asked_for(paper, one, others) for one in scales]
-    configs = [sweeps.changed(one, seeds=seeds_of(seeds), n=drawn) for one in configs]
+    configs = [sweeps.changed(one, seeds=seeds_of(seeds), n=_number("n", n)) for one in configs]
     if without:
         left = some_of("without", without, [name for config in configs for name in config.names])
         configs = [sweeps.without(config, left) for config in configs]

@@ -76,9 +76,7 @@ class Profile:
             require(fits, key, getattr(self, key), remedy)
         shares = slurm and self.nodes == 1
         fits = small is None or (shares and self.gpus_per_node % small.gpus == 0)
-        remedy = (
-            "shares out one node of executor=slurm: nodes=1, and gpus must divide gpus_per_node"
-        )
+        remedy = "shares out one node of executor=slurm: nodes=1, and gpus divides gpus_per_node"
         require(fits, "small", small, f"{remedy}; or set it to null")
         taken = TAKEN & {key.replace("_", "-") for key in self.sbatch}
         tuned(self.verl)
