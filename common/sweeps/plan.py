@@ -266,8 +266,11 @@ def _each(config: Reproduce, change: Callable[[Sweep], Sweep]) -> Reproduce:
 
 def _drawn(one: Sweep, n: int) -> Sweep:
     """Return the sweep with `n` samples per problem of every benchmark."""
-    sets = {k: [w for w in words if w[:2] != "n="] for k, words in one.benchmarks.items()}
-    return replace(one, n=n, benchmarks=sets)
+    benchmarks = {
+        name: [word for word in given if not word.startswith("n=")]
+        for name, given in one.benchmarks.items()
+    }
+    return replace(one, n=n, benchmarks=benchmarks)
 
 
 def tried(config: Reproduce, steps: int) -> Reproduce:
