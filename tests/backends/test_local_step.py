@@ -163,7 +163,8 @@ def test_one_step_equals_a_slow_re_implementation(tiny, tmp_path, monkeypatch, f
 
 def test_kl_in_the_reward_is_taken_off_every_response(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(countdown, "verify", made_up)
-    x = tiny("method=rloo_verl", *SMALL, "method.kl_coef=0.5")
+    apart = ("sampling.temperature=0.8", "sampling.log_prob_temperature=1.2")
+    x = tiny("method=rloo_verl", *SMALL, "method.kl_coef=0.5", *apart)
     loop = make_loop(x, tmp_path)
     with torch.no_grad():
         for p in loop.reference.parameters():
@@ -184,7 +185,7 @@ def test_kl_in_the_reward_is_taken_off_every_response(tiny, tmp_path, monkeypatc
         ids = batch.prompt_ids[prompt][batch.prompt_mask[prompt] > 0].tolist()
         response = batch.response_ids[i][mask > 0].tolist()
         with torch.no_grad():
-            theirs = slow_log_probs(loop.reference, ids, response, x.sampling.temperature)
+            theirs = slow_log_probs(loop.reference, ids, response, 1.2)
             ref = sum(one.item() for one, _ in theirs)
         wanted.append((batch.log_probs[i] * mask).sum().item() - ref)
     given = reward.flatten() - 0.5 * torch.tensor(wanted)
