@@ -64,9 +64,13 @@ class Sync:
     def load_memory(self, path: str) -> int:
         """Load the tensors of a safetensors file into the joint model. Return their number."""
         given = load_file(path)
-        self.model_runner.model.load_weights(iter(given.items()))
+        self.model_runner.get_model().load_weights(iter(given.items()))
         return len(given)
 
     def set_memory_weight(self, mu: float) -> None:
-        """Set mu from now on; 0 gives the policy alone. The caches are valid for every mu."""
-        self.model_runner.model.mu = mu
+        """Set mu from now on; 0 gives the policy alone. The caches are valid for every mu.
+
+        On a GPU `model_runner.model` is vLLM's CUDAGraphWrapper, which forwards reads and keeps
+        writes to itself.
+        """
+        self.model_runner.get_model().mu = mu

@@ -61,9 +61,13 @@ class CalibratedForCausalLM(nn.Module):
 
     def forward(self, input_ids, positions, intermediate_tensors=None, inputs_embeds=None):
         """Return the hidden states of both models side by side. `inputs_embeds` is for vLLM's
-        multimodal models and always None here."""
-        both = (model(input_ids, positions) for model in (self.policy, self.memory))
-        return torch.cat(list(both), -1)
+        multimodal models and always None here.
+
+        Both are cloned: vLLM frees the output of a compiled body's last CUDA graph early, as if no
+        other body's graph ran before it is read (vllm 0.24, models/gemma3n.py does the same).
+        """
+        both = [model(input_ids, positions).clone() for model in (self.policy, self.memory)]
+        return torch.cat(both, -1)
 
     def compute_logits(self, hidden_states: torch.Tensor) -> torch.Tensor | None:
         states = hidden_states.split(self.sizes, -1)

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics, AgentLoopOutput
 from verl.utils.profiler import simple_timer
+from vllm.sampling_params import RequestOutputKind
 
 from common.errors import UserError
 from common.seeds import generator
@@ -28,6 +29,9 @@ class RawPrompt:
         and `stopped` to the sample, for the reward function to keep."""
         text, limit = row["raw_prompt"][0]["content"], row["extra_info"]["max_tokens"]
         prompt = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+        # No text and no part of an answer is read, and vLLM's one Python thread would make them.
+        brief = {"detokenize": False, "output_kind": RequestOutputKind.FINAL_ONLY}
+        sampling_params = sampling_params | brief | {"flat_logprobs": True, "max_tokens": limit}
         if self.rollout.full_determinism:
             # verl would give all requests of a server one seed: a group of copies
             place = (row[key] for key in ("global_steps", "data_source", "session_id"))
@@ -38,7 +42,7 @@ class RawPrompt:
             answer = await self.server.generate(
                 request_id=uuid4().hex,
                 prompt_ids=prompt,
-                sampling_params=sampling_params | {"max_tokens": limit},
+                sampling_params=sampling_params,
                 priority=int(priority),
             )
         if answer.stop_reason == "aborted" or not answer.token_ids:
@@ -47,7 +51,7 @@ class RawPrompt:
         measured = {
             "tokens": len(ids),
             "log_prob": round(float(sum(log_probs)), 4),
-            "stopped": ids[-1] == self.tokenizer.eos_token_id,
+            "stopped": len(ids) < limit or ids[-1] == self.tokenizer.eos_token_id,
         }
         return AgentLoopOutput(
             prompt_ids=prompt,

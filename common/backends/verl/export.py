@@ -22,12 +22,14 @@ def export(checkpoint: Path, path: Path, device: str) -> None:
     This needs room for the whole model in memory. Raises UserError where a shard is missing or
     weights do not fit the model.
     """
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
     described = checkpoint / "huggingface"  # configuration and tokenizer; verl keeps them there
     dtype = torch.float32 if device == "cpu" else torch.bfloat16
     with torch.device("meta"):  # make no weights, they would be overwritten
         model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(described), dtype=dtype)
+    if (described / "generation_config.json").exists():  # it may name more end tokens
+        model.generation_config = GenerationConfig.from_pretrained(described)
     weights = merge(checkpoint, dtype)
     missing, unexpected = model.load_state_dict(weights, strict=False, assign=True)
     model.tie_weights()
