@@ -14,7 +14,8 @@ from common.sweeps.profiles import Profile
 
 # Folders for compiled kernels. In a home folder that all nodes share, dozens of processes would
 # write one cache at once: a file handle goes stale, a process dies, and the others wait for it.
-CACHES = ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")
+# vLLM puts torch inductor's cache into its own, whatever inductor's variable says.
+CACHES = ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "VLLM_CACHE_ROOT")
 LIMITS = (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC)  # open files; processes and threads
 
 

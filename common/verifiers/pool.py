@@ -30,7 +30,7 @@ from common.types import Verdict
 
 CHUNK_ITEMS, CHUNK_BYTES = 64, 65_536  # most sent ahead: no worker waits, no socket fills
 TOO_LATE = "no verdict within"  # prefix of the reason of a killed item
-START = 120.0  # seconds that importing a verifier may take
+START = 600.0  # seconds that importing a verifier may take, on a cold shared file system too
 
 
 class Pool:
@@ -147,7 +147,8 @@ class Pool:
         if failure is not None:
             self._end_mother()
             target = self._settings["verifier"]["_target_"]
-            raise UserError(f"verifier {target} cannot be started: {failure}")
+            kind = UserError if answer else Fault
+            raise kind(f"verifier {target} cannot be started: {failure}")
 
     def _end_mother(self) -> None:
         if self._mother is not None:

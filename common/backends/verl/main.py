@@ -21,7 +21,7 @@ from common.config.files import read
 # the actor then has the job's environment, also on our own node.
 PASSED = (
     *(process.MODULES, MARK, *READABLE, "PYTHONPATH", "VERL_FILE_LOGGER_PATH"),
-    *("VLLM_CACHE_ROOT", "VLLM_NO_USAGE_STATS", STAND_IN),
+    *("VLLM_API_KEY", "VLLM_NO_USAGE_STATS", STAND_IN),
 )
 
 

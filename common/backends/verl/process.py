@@ -58,8 +58,8 @@ RAY = {
 
 
 def environment(scratch: Path, metrics: Path, threads: int) -> dict[str, str]:
-    """Return the environment of a launch: ours, with our modules, with caches below `scratch`
-    (vLLM's own beside `metrics`) and without telemetry."""
+    """Return the environment of a launch: ours, with our modules, with caches below `scratch` and
+    without telemetry."""
     stand = stand_in()
     modules = [*(stand.MODULES if stand else ()), PLUGIN]
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -80,9 +80,11 @@ def environment(scratch: Path, metrics: Path, threads: int) -> dict[str, str]:
         "RAY_DEDUP_LOGS": "0",
         "RAY_worker_niceness": "0",  # Ray's 15 starves a run if anything else wants the cores
         "HF_DATASETS_CACHE": str(scratch / "datasets"),
-        "VLLM_CACHE_ROOT": str(metrics.parent / "vllm"),  # what it learns about a model
+        "VLLM_CACHE_ROOT": str(scratch / "vllm"),
         "VLLM_CONFIG_ROOT": str(scratch / "vllm-config"),
         "VLLM_NO_USAGE_STATS": "1",
+        # verl's vLLM serves HTTP on the node's address, and its own requests go through Ray
+        "VLLM_API_KEY": secrets.token_hex(32),
         "TORCHINDUCTOR_CACHE_DIR": str(scratch / "inductor"),
         "TRITON_CACHE_DIR": str(scratch / "triton"),
         "HYDRA_FULL_ERROR": "1",
@@ -129,8 +131,9 @@ def launch(
         if failure is None:
             return
         if not (NO_NODE in failure or _no_agent(work)) or not left:
-            untrusted = (work / FAULT).exists()  # the verifier's; a new try would not help
-            raise UserError(failure) if untrusted else Fault(failure)
+            fault = work / FAULT  # the verifier's; only one of type Fault may pass by itself
+            lasts = fault.exists() and not fault.read_text().startswith(Fault.__name__)
+            raise UserError(failure) if lasts else Fault(failure)
 
 
 def _no_agent(work: Path) -> bool:
@@ -210,7 +213,7 @@ def follow(
     raised, raises its exception after the child has saved and ended.
     """
     work, began, asked = log.parents[1], time.monotonic(), None
-    position, over, looked, watched = 0, False, 0.0, Watch(stall_s())
+    position, over, told, looked, watched = 0, False, False, 0.0, Watch(stall_s())
     while not over:
         over = child.poll() is not None
         rows, position = _whole_lines(path, position)
@@ -222,12 +225,15 @@ def follow(
             break
         if asked is None:
             asked = _asked(on_step, watched.longest)
-            if asked is not None:
+        if asked is not None and not told:
+            with suppress(UserError):  # a shared file system may fail for a moment
                 write(work / STOP, str(asked))
+                told = True
         if time.monotonic() > looked + LOOK_S:
             processes = marked(scratch)
             shared.update(*map(shared_memory, processes))
-            write_json(work / LEFT, {"scratch": str(scratch), "shared": sorted(shared)})
+            with suppress(UserError):  # it ends no healthy run that this cannot be written
+                write_json(work / LEFT, {"scratch": str(scratch), "shared": sorted(shared)})
             talks = time.monotonic() < began + START_S
             moved = progress(work, log if talks else None, path)
             wrong = watched.look(parts(processes), moved, time.monotonic())
@@ -246,7 +252,7 @@ def follow(
 def _whole_lines(path: Path, position: int) -> tuple[list[dict], int]:
     """Return the JSON lines of a growing file from `position` on, and where the next one begins."""
     rows: list[dict] = []
-    with suppress(FileNotFoundError), open(path, "rb") as file:
+    with suppress(OSError), open(path, "rb") as file:  # not there yet, or not for a moment
         file.seek(position)
         for line in file:
             if not line.endswith(b"\n"):
