@@ -2,6 +2,7 @@
 and the memory's weights can be renewed."""
 
 from importlib.util import find_spec
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -154,3 +155,14 @@ def test_a_memory_of_another_architecture_and_an_untied_policy(parts, tmp_path, 
     alone = triples(drawn(llm, tokenizer, PROMPTS, 2, 4), 2)
     assert errors(made, alone, mu=0.0) < 1e-4
     assert errors(made, alone) > 0.1
+
+
+def test_mu_reaches_a_model_behind_vllms_cuda_graphs():
+    from vllm.compilation.cuda_graph import CUDAGraphWrapper
+    from vllm.v1.worker.gpu_model_runner import GPUModelRunner
+
+    model, worker = SimpleNamespace(mu=MU), vllm_dlc.Sync()
+    wrapper, runner = object.__new__(CUDAGraphWrapper), object.__new__(GPUModelRunner)
+    wrapper.runnable, runner.model, worker.model_runner = model, wrapper, runner
+    worker.set_memory_weight(0.0)
+    assert model.mu == 0.0
