@@ -3,7 +3,7 @@
 import pytest
 import torch
 from tiny import network
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, GenerationConfig
 
 from common.backends.verl.export import export
 from common.errors import UserError
@@ -35,6 +35,13 @@ def test_the_weights_are_the_checkpoints_and_none_are_drawn(checkpoint, tmp_path
     expected = {name: tensor.to(dtype) for name, tensor in model.state_dict().items()}
     torch.testing.assert_close(dict(made.state_dict()), expected, rtol=0, atol=0)
     assert {path.name for path in tmp_path.iterdir()} == {"actor", "model"}
+
+
+def test_every_end_token_is_kept(checkpoint, tmp_path):
+    folder, _ = checkpoint
+    GenerationConfig(eos_token_id=[3, 5]).save_pretrained(folder / "huggingface")  # as verl has it
+    export(folder, tmp_path / "model", "cpu")
+    assert GenerationConfig.from_pretrained(tmp_path / "model").eos_token_id == [3, 5]
 
 
 def test_what_does_not_fit_is_refused_and_leaves_nothing(checkpoint, tmp_path):

@@ -36,7 +36,7 @@ from common.backends.verl.experiment_trainer import (
     observed,
 )
 from common.backends.verl.trainer import MethodTrainer
-from common.errors import UserError
+from common.errors import Fault, UserError
 from common.experiment import load
 from common.types import Verdict
 from common.verifiers.batcher import Batcher
@@ -298,10 +298,35 @@ raise RuntimeError("the engine core died")
     with pytest.raises(UserError, match="exit code 1") as error:
         child(tmp_path, monkeypatch, program)
     text = str(error.value)
+    assert not isinstance(error.value, Fault)
     assert "the verifier failed: no verdicts" in text
     assert "error: RuntimeError: the engine core died" in text
     assert len(text) < 12_000
     assert str(tmp_path / "log" / "001.txt") in text
+
+
+def test_a_verifier_that_was_late_is_a_fault_and_tried_again(tmp_path, monkeypatch):
+    program = """
+file = os.path.join(os.path.dirname(METRICS), "..", "fault.txt")
+open(file, "w").write("Fault: verifier x cannot be started: did not start in time")
+raise SystemExit(1)
+"""
+    with pytest.raises(Fault, match="did not start in time"):
+        child(tmp_path, monkeypatch, program)
+
+
+def test_files_that_fail_for_a_moment_end_no_run(tmp_path, monkeypatch):
+    def stale(*_):
+        raise UserError("cannot write: Stale file handle")
+
+    monkeypatch.setattr(process, "write_json", stale)
+    monkeypatch.setattr(process, "LOOK_S", 0.0)
+    program = """
+import time
+open(METRICS, "w").write('{"step": 1}\\n')
+time.sleep(1)
+"""
+    assert child(tmp_path, monkeypatch, program) == [{"step": 1}]
 
 
 def test_launches_of_one_node_have_sockets_of_their_own(monkeypatch, tmp_path):

@@ -15,7 +15,7 @@ from processes import alive
 from refuses import refuses
 from tiny import ROOT
 
-from common.errors import UserError
+from common.errors import Fault, UserError
 from common.types import Verdict
 from common.verifiers import command
 from common.verifiers.pool import Pool
@@ -146,6 +146,14 @@ def test_memory_stays_flat_and_no_zombie_is_left(pool, children):
 def test_a_verifier_that_cannot_be_imported_is_an_error_at_once(target, children):
     with Pool({"_target_": target}, workers=1, deadline=1, memory_gb=1) as judge:
         with pytest.raises(UserError, match=f"verifier {target} cannot be started: Traceback"):
+            judge.map([("a", "b")])
+        assert not children()
+
+
+def test_a_verifier_that_does_not_start_in_time_is_a_fault(monkeypatch, children):
+    monkeypatch.setattr("common.verifiers.pool.START", 0.001)
+    with Pool({"_target_": "broken_verifiers.verify"}, workers=1, deadline=1, memory_gb=1) as judge:
+        with pytest.raises(Fault, match="did not start in time"):
             judge.map([("a", "b")])
         assert not children()
 
