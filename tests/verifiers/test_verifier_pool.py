@@ -152,7 +152,7 @@ def test_a_verifier_that_cannot_be_imported_is_an_error_at_once(target, children
 
 def test_a_verifier_that_does_not_start_in_time_is_a_fault(monkeypatch, children):
     monkeypatch.setattr("common.verifiers.pool.START", 0.001)
-    with Pool({"_target_": "broken_verifiers.verify"}, workers=1, deadline=1, memory_gb=1) as judge:
+    with Pool({"_target_": "broken_verifiers.echo"}, workers=1, deadline=1, memory_gb=1) as judge:
         with pytest.raises(Fault, match="did not start in time"):
             judge.map([("a", "b")])
         assert not children()
