@@ -11,6 +11,7 @@ import torch
 pytest.importorskip("verl", reason="verl is not installed here: make test-cluster runs these")
 
 from verl.trainer.ppo.v1 import replay_buffer
+from vllm.sampling_params import RequestOutputKind, SamplingParams
 
 from common.backends.verl.agent import RawPrompt
 from common.backends.verl.sampling import BoundedBuffer
@@ -129,38 +130,69 @@ def test_a_step_has_its_responses_in_the_order_of_its_prompts(monkeypatch):
     assert buffer._materialize_batch("train", ["a"], tags).keys == ["a_2_0", "a_10_0"]
 
 
+class Server:
+    """verl's client of its vLLM servers: it notes what it is asked, and answers `ids`."""
+
+    def __init__(self, ids: list[int]):
+        self.ids, self.asked = ids, []
+
+    async def generate(self, *, sampling_params, **_):
+        self.asked.append(sampling_params)
+        return SimpleNamespace(
+            token_ids=self.ids,
+            log_probs=[-0.5] * len(self.ids),
+            stop_reason="stop",
+            extra_fields={},
+        )
+
+
+END, LIMIT = 1, 3
+
+
+def loop_of(server: Server, *, determinism: bool = False, seed: int = 1) -> RawPrompt:
+    def tokenizer(text, add_special_tokens):
+        return {"input_ids": [1]}
+
+    tokenizer.eos_token_id = END
+    rollout = SimpleNamespace(full_determinism=determinism, seed=seed)
+    whole = SimpleNamespace(actor_rollout_ref=SimpleNamespace(rollout=rollout))
+    config = SimpleNamespace(config=whole)
+    return RawPrompt(server_manager=server, tokenizer=tokenizer, trainer_config=config)
+
+
+def answered(loop: RawPrompt, step=1, source="train", index=0, sample=0):
+    row = {"global_steps": step, "data_source": source, "session_id": sample}
+    row |= {"extra_info": {"index": index, "max_tokens": LIMIT}}
+    return asyncio.run(loop.run({"temperature": 0.7}, raw_prompt=[{"content": "x"}], **row))
+
+
 def test_each_response_of_a_deterministic_run_has_a_seed_of_its_own_and_the_same_again():
     """verl gives all requests of a server one seed: the responses of a group would be copies."""
 
     def drawn(determinism: bool, run: int = 1) -> list[int | None]:
-        asked = []
-
-        class Server:
-            async def generate(self, *, sampling_params, **_):
-                asked.append(sampling_params.get("seed"))
-                return SimpleNamespace(
-                    token_ids=[1], log_probs=[0.0], stop_reason="stop", extra_fields={}
-                )
-
-        def tokenizer(text, add_special_tokens):
-            return {"input_ids": [1]}
-
-        tokenizer.eos_token_id = 1
-        rollout = SimpleNamespace(full_determinism=determinism, seed=run)
-        whole = SimpleNamespace(actor_rollout_ref=SimpleNamespace(rollout=rollout))
-        loop = RawPrompt(
-            server_manager=Server(),
-            tokenizer=tokenizer,
-            trainer_config=SimpleNamespace(config=whole),
-        )
-        places = itertools.product((1, 2), ("train", "set"), (0, 1), range(G))
-        for step, source, index, sample in places:
-            row = {"global_steps": step, "data_source": source, "session_id": sample}
-            row |= {"extra_info": {"index": index, "max_tokens": 1}}
-            asyncio.run(loop.run({}, raw_prompt=[{"content": "x"}], **row))
-        return asked
+        loop = loop_of(server := Server([END]), determinism=determinism, seed=run)
+        for place in itertools.product((1, 2), ("train", "set"), (0, 1), range(G)):
+            answered(loop, *place)
+        return [asked.get("seed") for asked in server.asked]
 
     assert set(drawn(False)) == {None}
     seeds = drawn(True)
     assert len({*seeds, *drawn(True, run=2)}) == 2 * len(seeds) == 2 * 2**3 * G
     assert drawn(True) == seeds
+
+
+def test_no_text_and_no_part_of_a_response_is_asked_for():
+    answered(loop_of(server := Server([END])))
+    (asked,) = server.asked
+    made = SamplingParams(**asked)
+    assert (made.detokenize, made.flat_logprobs) == (False, True)
+    assert made.output_kind == RequestOutputKind.FINAL_ONLY
+    assert (made.temperature, made.max_tokens) == (0.7, LIMIT)
+
+
+@pytest.mark.parametrize(
+    ("ids", "stopped"),
+    [([7, END], True), ([7, 8, END], True), ([7, 2], True), ([7, 8, 9], False)],
+)
+def test_a_response_has_stopped_at_any_end_token_unless_it_was_cut_off(ids, stopped):
+    assert answered(loop_of(Server(ids))).extra_fields["stopped"] is stopped

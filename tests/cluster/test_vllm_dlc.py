@@ -166,3 +166,15 @@ def test_mu_reaches_a_model_behind_vllms_cuda_graphs():
     wrapper.runnable, runner.model, worker.model_runner = model, wrapper, runner
     worker.set_memory_weight(0.0)
     assert model.mu == 0.0
+
+
+def test_the_memorys_graphs_do_not_overwrite_the_policys_states():
+    """vLLM gives a compiled body's output back to the memory that all of its graphs share."""
+    from common.rollout.vllm_dlc_model import CalibratedForCausalLM
+
+    shared = torch.empty(3, 2)
+    joint = object.__new__(CalibratedForCausalLM)
+    torch.nn.Module.__init__(joint)
+    object.__setattr__(joint, "policy", lambda ids, positions: shared.fill_(1.0))
+    object.__setattr__(joint, "memory", lambda ids, positions: shared.fill_(2.0))
+    assert joint(None, None).tolist() == [[1.0, 1.0, 2.0, 2.0]] * 3
