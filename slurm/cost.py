@@ -11,10 +11,12 @@ from common.claims.file import CLUSTER
 from common.config.files import ROOT
 from common.config.resolve import named
 from common.errors import UserError
+from common.evaluation.config import Suite
 from common.results.files import read_csv
 from common.sweeps.assumptions import assumptions
-from common.sweeps.cost import Estimate, estimate, estimate_evaluation, estimate_scoring, total
+from common.sweeps.cost import Estimate, estimate, estimate_evaluations, estimate_scoring, total
 from common.sweeps.profiles import Profile
+from slurm.ask import ask
 from slurm.plan import SAMPLED, Job
 
 REFERENCE = ROOT / "results" / "reference"
@@ -32,12 +34,13 @@ def outlook(jobs: list[Job], profile: Profile) -> Outlook:
     """Estimate each job, or find why it cannot run. A job that needs a refused job is refused
     too."""
     a = assumptions()
-    trained = {job.key: job.config for job in jobs if job.kind == "train"}
+    maker = {name: job.key for job in jobs for name in job.makes}
     found: dict[str, Estimate] = {}
     refused: dict[str, str] = {}
     for job in jobs:
         try:
-            lost = next((key for key in job.needs if key in refused), None)
+            waits = (maker.get(name) for name in job.needs)
+            lost = next((key for key in waits if key in refused), None)
             if lost is not None:
                 raise UserError(f"{lost} cannot run, which it waits for")
             if job.kind == "train":
@@ -49,9 +52,8 @@ def outlook(jobs: list[Job], profile: Profile) -> Outlook:
                 takes = named({"_target_": job.config.takes}, f"measures.{job.key}.takes")
                 found[job.key] = takes(job.config, job.of, profile)
             elif job.kind in SAMPLED:
-                model = job.of or trained[job.config.row.trained]
-                of = estimate_scoring if job.kind == "score" else estimate_evaluation
-                found[job.key] = of(job.config, model, profile, a)
+                of = estimate_scoring if job.kind == "score" else estimate_evaluations
+                found[job.key] = of(job.config.evaluations, job.of, profile, a)
         except UserError as error:
             refused[job.key] = str(error)
     return Outlook(found, refused)
@@ -90,7 +92,8 @@ def power(paper: str, jobs: list[Job], reference: Path = REFERENCE) -> list[str]
     line where `jobs` train no such row or nothing was simulated."""
     configs = [job.config for job in jobs if job.kind == "train"]
     seeds = Counter(x.name for x in configs if x.scope == CLUSTER)
-    drawn = min((job.config.n for job in jobs if job.kind == "evaluate"), default=0)
+    sampled = [job.config for job in jobs if job.kind == "evaluate"]
+    drawn = min((e.n for one in sampled for e in one.evaluations), default=0)
     file = reference / paper / "power.csv"
     if not seeds or not file.exists():
         return []
@@ -111,9 +114,12 @@ def power(paper: str, jobs: list[Job], reference: Path = REFERENCE) -> list[str]
     return [f"power: a faithful rerun of all cluster rows with {said}"]
 
 
-def fitted(job: Job, estimates: dict[str, Estimate]) -> Any:
-    """Return the job's configuration. That of a job that samples gets the number of GPUs that share
-    one of its engines."""
+def fitted(job: Job, estimates: dict[str, Estimate], profile: Profile) -> Any:
+    """Return the job's configuration. The evaluations of a job that samples get the number of GPUs
+    that share one engine, and a process that verifies for each CPU of the job but one."""
     if job.kind not in SAMPLED:
         return job.config
-    return replace(job.config, tensor_parallel=estimates[job.key].tensor_parallel)
+    e = estimates[job.key]
+    workers = max(1, ask(profile, job.kind, e.gpus).cpus_per_node - 1)
+    given = {"tensor_parallel": e.tensor_parallel, "workers": workers}
+    return Suite([replace(one, **given) for one in job.config.evaluations])

@@ -7,7 +7,7 @@ from pathlib import Path
 from common.config.files import ROOT
 from common.errors import UserError
 from common.sweeps.assumptions import FILE
-from common.sweeps.cost import Estimate, Range, total
+from common.sweeps.cost import Estimate, Range
 from common.sweeps.profiles import Profile
 from slurm import cost, plan, preflight, records
 from slurm.ask import ask
@@ -20,8 +20,8 @@ TITLES = {
     "rates": "solve rates of training prompts, before the trainings that they choose prompts for",
     "gate": "what a start model must measure, before the trainings from it, without a GPU",
     "train": "training",
-    "evaluate": "evaluation, each after its training",
-    "score": "stored samples through the model, each after they are drawn",
+    "evaluate": "evaluation, one job for all benchmarks of a model, after its training",
+    "score": "stored samples through the model, one job for all of a model, after they are drawn",
     "measure": "measures of kept models, each after its training, without a GPU",
     "compare": "comparison, after the end of all",
 }
@@ -46,16 +46,14 @@ def show(
             continue
         found = [estimates[job.key] for job in own if job.key in estimates]
         say(f"\n== {title}: {len(own)} job(s){_sums(found)}")
-        if kind in plan.EVALUATED:
-            say("\n".join(_evaluated(own, outlook)))
-        for job in own if kind not in plan.EVALUATED else []:
+        for job in own:
             why = refused.get(job.key)
             said = f"  REFUSED: {why}" if why else _each(estimates.get(job.key))
-            say(f"  {job.key}{said}")
+            say(f"  {job.key}{said}{_benchmarks(job)}")
         groups = [group for group in arrays if group[0].kind == kind]
         if profile.executor == "slurm":
             group = groups[0]
-            needs, wanted = _symbolic(group[0]), gpus.get(group[0].key, max(1, profile.gpus))
+            needs, wanted = _symbolic(group[0], jobs), gpus.get(group[0].key, max(1, profile.gpus))
             executor = slurm_executor(group, path, profile, needs, Offline, wanted)
             say(sbatch_text(executor, len(group)).rstrip())
         if len(groups) > 1:
@@ -95,23 +93,15 @@ def _each(e: Estimate | None) -> str:
     return f"  {took}, {tries}, {_gb(e.disk_gb)} disk{memory}"
 
 
-def _evaluated(jobs: list[plan.Job], outlook: cost.Outlook) -> list[str]:
-    """Return one line per trained model, with what it is evaluated on, and one line for each
-    evaluation that cannot run."""
-    by_model: dict[str, list[plan.Job]] = {}
-    for job in jobs:
-        by_model.setdefault(job.config.row.trained, []).append(job)
-    lines = []
-    for key, own in by_model.items():
-        names = ", ".join(dict.fromkeys(job.config.row.benchmark for job in own))
-        known = [outlook.estimates[job.key] for job in own if job.key in outlook.estimates]
-        samples = "/".join(str(n) for n in sorted({job.config.n for job in own}))
-        said = f"{own[0].config.row.checkpoint} checkpoint, n={samples}"
-        hours = total(e.gpu_hours for e in known)
-        lines.append(f"  {key}: {said}, {hours} GPU-h: {names}")
-        lost = [job for job in own if job.key in outlook.refused]
-        lines += [f"    {j.config.row.benchmark} REFUSED: {outlook.refused[j.key]}" for j in lost]
-    return lines
+def _benchmarks(job: plan.Job) -> str:
+    """Return the benchmarks, checkpoints and samples per problem of a job that evaluates."""
+    if job.kind not in plan.EVALUATED:
+        return ""
+    some = job.config.evaluations
+    names, points = ({e.row.benchmark: 0 for e in some}, {e.row.checkpoint: 0 for e in some})
+    at = f"{len(points)} checkpoints" if len(points) > 1 else f"{some[0].row.checkpoint} checkpoint"
+    samples = "/".join(str(n) for n in sorted({e.n for e in some}))
+    return f": {at}, n={samples}: {', '.join(names)}"
 
 
 def queue_shape(jobs: list[plan.Job], estimates: dict, profile: Profile) -> str:
@@ -133,15 +123,16 @@ def queue_shape(jobs: list[plan.Job], estimates: dict, profile: Profile) -> str:
             longest = max(getattr(e.hours, end) for e in evaluated)
             hours += max(longest, sum(getattr(e.gpu_hours, end) for e in evaluated) / gpus)
         ends.append(hours)
-    then = f", then {len(evaluated)} evaluations on {gpus} GPUs" if evaluated else ""
+    then = f", then {len(evaluated)} evaluation jobs on {gpus} GPUs" if evaluated else ""
     return (
         f"queue: at most {min(wide, len(trained))} training jobs at once, on at "
         f"most {each} GPU(s) each{then}; {Range(*ends)} hours from the first start"
     )
 
 
-def _symbolic(job: plan.Job) -> str | None:
+def _symbolic(job: plan.Job, jobs: list[plan.Job]) -> str | None:
     """Return the job's dependency with names in place of job ids: the keys of the jobs that it
     needs, and EVERY_JOB_ABOVE for all that it follows."""
-    names = {key: key for key in job.needs} | {key: "EVERY_JOB_ABOVE" for key in job.follows}
+    names = {name: one.key for one in jobs for name in one.makes if name in job.needs}
+    names |= {key: "EVERY_JOB_ABOVE" for key in job.follows}
     return dependency(job, {key: name.replace("_", "-") for key, name in names.items()})

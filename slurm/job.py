@@ -19,7 +19,7 @@ from common.config.files import read
 from common.config.resolve import named, resolve
 from common.config.strict import strict
 from common.errors import UserError
-from common.evaluation.config import Evaluate
+from common.evaluation.config import Suite
 from common.experiment import Experiment
 from common.sweeps.gates import Gate, judge
 from common.sweeps.measures import Measure
@@ -32,7 +32,7 @@ from slurm.stop import Stop, Stopped, deadline, preempted, requeue, withhold
 from slurm.submitit_inside import requeue_our_way
 
 requeue_our_way()
-SCHEMAS: dict[str, type] = {kind: Evaluate for kind in SAMPLED}  # other kinds: Experiment
+SCHEMAS: dict[str, type] = {kind: Suite for kind in SAMPLED}  # other kinds: Experiment
 SCHEMAS |= {"command": Command, "measure": Measure, "gate": Gate}
 AGAIN = 75  # exit code: without SLURM, start the task again; EX_TEMPFAIL of sysexits.h
 STUCK = 3  # attempts that start at the same step before a run is given up
@@ -47,12 +47,13 @@ class Task:
     key: str
     paper: str
     root: str  # the results folder, absolute
-    config: str | None  # YAML file of its frozen Experiment, Evaluate, Command, Measure or Gate
+    config: str | None  # YAML file of its frozen Experiment, Suite, Command, Measure or Gate
     folder: str  # this job's own files: attempts.jsonl, the Ray address
     time_min: int
     signal_lead_s: int
     nodes: int
     gpus: int
+    makes: tuple[str, ...] = ()  # names of its runs; empty: its key
 
     def __call__(self) -> str:
         """Run the job. Raises what the run raises, so that SLURM reports the job as failed."""
@@ -144,16 +145,17 @@ class Task:
             status.record_comparison(root, self.paper)
             compare(spec_of(self.paper), root)
             return str(root / self.paper)
-        _wait_for_lock(self._results / ".lock")
+        for run in self._results:
+            _wait_for_lock(run / ".lock")
         if self.kind == "gate":
             return str(judge(x))
         if self.kind == "measure":
             named({"_target_": x.run}, f"measures.{self.key}.run")(x)
             return str(x.path)
         if self.kind in SAMPLED:
-            from common.evaluation.run import evaluate
+            from common.evaluation.run import evaluate_all
 
-            return str(evaluate(x, stop.between_steps))
+            return "\n".join(map(str, evaluate_all(x.evaluations, stop.between_steps)))
         from common.backends import run_experiment
 
         return str(run_experiment(x, False, stop.between_steps))
@@ -163,9 +165,10 @@ class Task:
         nodes exchange their addresses in `meeting`, a folder of this attempt. Raises UserError on
         the first task if there is no model afterwards."""
         every = node.gather(meeting, "address", rank, self.nodes, {"host": node.node_address()})
-        self._results.mkdir(parents=True, exist_ok=True)
+        (folder,) = self._results
+        folder.mkdir(parents=True, exist_ok=True)
         supplied = {"gpus": self.gpus, "nodes": self.nodes, "rank": rank, "model": Path(x.makes)}
-        supplied |= {"folder": self._results, "address": every[0]["host"]}
+        supplied |= {"folder": folder, "address": every[0]["host"]}
         resolve(x.run, f"commands.{self.key}.run", tuple(supplied))(**supplied)
         if rank == 0 and not Path(x.makes).exists():
             raise UserError(f"commands.{self.key}.makes={x.makes}: its run ended without it")
@@ -176,11 +179,12 @@ class Task:
         return Path(self.folder) / "attempts.jsonl"
 
     @property
-    def _results(self) -> Path:
-        return run_folder(Path(self.root), self.paper, self.kind, self.key)
+    def _results(self) -> list[Path]:
+        names = self.makes or (self.key,)
+        return [run_folder(Path(self.root), self.paper, self.kind, name) for name in names]
 
     def _saved(self) -> int:
-        return saved(self._results, self.kind)
+        return sum(saved(run, self.kind) for run in self._results)
 
     def _again(self, error: BaseException) -> bool:
         rows = attempts(Path(self.folder))

@@ -124,7 +124,7 @@ def need_of(kind: str, x: Any, nodes: int, gpus: int) -> Need | None:
     if kind == "command":
         cuda, verl = gpus > 0, gpus > 0
     elif kind in ("train", "evaluate", "rates", "score") and x is not None:
-        cuda = gpus > 0 and x.device != "cpu"
+        cuda = gpus > 0 and (x if kind == "train" else x.evaluations[0]).device != "cpu"
         verl = kind == "train" and backend(x.backend).needs_gpu
     else:
         return None

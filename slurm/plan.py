@@ -1,18 +1,18 @@
 """The jobs of experiments. In this diagram each arrow points to the jobs that wait:
 
 model, command -> rates, evaluate -> gate -> train
-train -> evaluate (trained model x benchmark) -> score
+train -> evaluate (a trained model on all its benchmarks) -> score
 train -> measure
 all -> compare
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from common.backends.solve_rates import measurements
 from common.evaluation.checkpoints import UNTRAINED
-from common.evaluation.config import Evaluate
+from common.evaluation.config import Evaluate, Suite, run_name
 from common.experiment import Experiment
 from common.sweeps.gates import Gated
 from common.sweeps.measures import Measure
@@ -24,22 +24,27 @@ Kind = Literal[
 LIGHT = ("model", "measure", "gate", "compare")  # kinds that need no GPU
 WHOLE = ("command", "train")  # kinds that can take all nodes and GPUs of the profile
 EVALUATED = ("evaluate", "score")  # kinds that give the results of a row's model
-SAMPLED = ("rates", *EVALUATED)  # kinds that run an Evaluate
+SAMPLED = ("rates", *EVALUATED)  # kinds that run a Suite
 MOST = 1000  # elements of an array: SLURM's MaxArraySize is 1001 unless raised
 
 
 @dataclass(frozen=True)
 class Job:
-    """One job. The jobs in `needs` must have succeeded before it starts. The jobs in `follows` must
-    have ended, with or without success."""
+    """One job. The jobs that make the runs in `needs` must have succeeded before it starts. The
+    jobs in `follows` must have ended, with or without success."""
 
     kind: Kind
-    key: str  # the run id of a training, an evaluation or a pass for solve rates; unique
-    # Experiment (kinds train and model), Evaluate (SAMPLED), Command, Measure, Gate, or None
+    key: str  # unique; the run id of a training
+    # Experiment (kinds train and model), Suite (SAMPLED), Command, Measure, Gate, or None
     config: Any
     needs: tuple[str, ...] = ()
     follows: tuple[str, ...] = ()
     of: Any = None  # for a job that samples or measures: the Experiment of its model
+    makes: tuple[str, ...] = ()  # names of its runs; by default those of its Suite, or its key
+
+    def __post_init__(self):
+        own = self.config.names if isinstance(self.config, Suite) else (self.key,)
+        object.__setattr__(self, "makes", self.makes or own)
 
 
 def plan(
@@ -53,18 +58,22 @@ def plan(
 
     A model that is pretrained here, or that one of the paper's `commands` makes, is made once,
     before all jobs that start from it. The solve rates that choose training prompts are measured
-    once too. An evaluation waits for the training of its model, for the training of its baseline
-    (whose curve limits which checkpoint is chosen), and for the samples that it scores. An
-    evaluation of an untrained model waits for the job that makes the model, if there is one. A
-    measure waits for the training whose models it reads. A training waits for the gates of its
-    start model, and a gate waits for the evaluations that it reads. The comparison waits until all
-    jobs have ended, not until they succeed, because it must show what failed.
+    once too. One job evaluates a model on all its benchmarks, and one scores all its samples. They
+    wait for the training of their model, for the trainings of its baselines (whose curves limit
+    which checkpoint is chosen), and for the samples that are scored. An evaluation of an untrained
+    model waits for the job that makes the model, if there is one. A measure waits for the training
+    whose models it reads. A training waits for the gates of its start model, and a gate waits for
+    the evaluations that it reads, which are a job of their own. The comparison waits until all jobs
+    have ended, not until they succeed, because it must show what failed.
     """
     first: dict[str, Job] = {}
     jobs: list[Job] = []
     makers = {one.makes: name for name, one in (commands or {}).items()}
     untrained = {e.row.trained for e in evaluations if e.row.checkpoint == UNTRAINED}
-    known = {x.run_id: x for x in experiments}
+    known = {x.run_id: x for x in [*(one.of for one in gates), *experiments]}
+    trained = [x for x in experiments if x.run_id not in untrained]
+    waiting = [one for one in gates if one.rows.intersection(x.name for x in trained)]
+    read = {e.path.name: e for one in waiting for e in one.evaluations}
 
     def made_by(x: Experiment) -> tuple[str, ...]:
         if x.model.pretrain is not None:
@@ -77,32 +86,41 @@ def plan(
         first.setdefault(key, Job("command", key, commands[key]))
         return (key,)
 
-    def passed(one: Gated) -> str:
-        start, key = made_by(one.of), one.gate.path.name
-        read: list[tuple[Kind, Any]] = [("rates", one.samples)]
-        read += [("evaluate", e) for e in one.evaluations]
-        for kind, e in read:
-            first.setdefault(e.path.name, Job(kind, e.path.name, e, start, of=one.of))
-        first.setdefault(key, Job("gate", key, one.gate, tuple(e.path.name for _, e in read)))
+    def suites(some: Iterable[Evaluate]) -> list[Job]:
+        groups: dict[tuple[Kind, str], list[Evaluate]] = {}
+        for e in some:
+            groups.setdefault(("score" if e.scores else "evaluate", e.row.trained), []).append(e)
+        return [suite(kind, Suite(own), known[trained]) for (kind, trained), own in groups.items()]
+
+    def suite(kind: Kind, config: Suite, of: Experiment) -> Job:
+        needs: dict[str, None] = {}
+        for e in config.evaluations:
+            row = e.row
+            waits = (row.trained, row.baseline)
+            waits = made_by(of) if row.checkpoint == UNTRAINED else waits
+            needs |= dict.fromkeys(key for key in (*waits, e.scores) if key is not None)
+        key = run_name(f"{of.run_id}-{kind}", {"runs": config.names})
+        return Job(kind, key, config, tuple(needs), of=of)
+
+    def rated(e: Evaluate, of: Experiment) -> str:
+        """Return the name of a run that measures solve rates."""
+        key = e.path.name
+        first.setdefault(key, Job("rates", key, Suite([e]), made_by(of), of=of))
         return key
 
-    for x in experiments:
-        if x.run_id in untrained:
-            continue
-        needs = start = made_by(x)
-        for rates in measurements(x):
-            key = rates.path.name
-            first.setdefault(key, Job("rates", key, rates, start, of=x))
-            needs = (*needs, key)
+    def passed(one: Gated) -> str:
+        for job in suites(e for e in read.values() if e.row.trained == one.of.run_id):
+            first.setdefault(job.key, job)
+        needs = (rated(one.samples, one.of), *(e.path.name for e in one.evaluations))
+        key = one.gate.path.name
+        first.setdefault(key, Job("gate", key, one.gate, needs))
+        return key
+
+    for x in trained:
+        needs = (*made_by(x), *(rated(e, x) for e in measurements(x)))
         needs += tuple(passed(one) for one in gates if x.name in one.rows)
         jobs.append(Job("train", x.run_id, x, needs))
-    for e in (e for e in evaluations if e.path.name not in first):
-        needs = tuple(key for key in (e.row.trained, e.row.baseline) if key is not None)
-        if e.row.trained in untrained:
-            needs = made_by(known[e.row.trained])
-        kind: Kind = "score" if e.scores else "evaluate"
-        needs = (*needs, e.scores) if e.scores else needs
-        jobs.append(Job(kind, e.path.name, e, needs, of=known.get(e.row.trained)))
+    jobs += suites(e for e in evaluations if e.path.name not in read)
     for one in measures:
         of = known[one.row.trained]
         jobs.append(Job("measure", one.path.name, one, (one.row.trained,), of=of))
@@ -122,24 +140,37 @@ def narrowed(
 
 
 def missing(jobs: list[Job], done: set[str], queued: set[str]) -> list[Job]:
-    """Return the jobs to submit: every training, measure and evaluation that is neither `done` nor
-    `queued`, with the unfinished jobs that these need. The comparison is added if there is any such
-    job, or if it is not done itself."""
-    lacking = [job for job in jobs if job.key not in done | queued]
-    wanted = {j.key for j in lacking if j.kind in ("train", "measure", *EVALUATED)}
-    while more := {key for j in lacking if j.key in wanted for key in j.needs} - wanted:
+    """Return the jobs to submit: every training, measure and evaluation of which a run is neither
+    `done` nor `queued`, without its other runs, and the unfinished jobs that these need. The
+    comparison is added if there is any such job, or if it is not done itself."""
+    lacking = [job for job in (_left(job, done | queued) for job in jobs) if job is not None]
+    heavy = ("train", "measure", *EVALUATED)
+    wanted = {name for job in lacking if job.kind in heavy for name in job.makes}
+
+    def needed(job: Job) -> bool:
+        return not wanted.isdisjoint(job.makes)
+
+    while more := {name for job in lacking if needed(job) for name in job.needs} - wanted:
         wanted |= more
-    runs = [j for j in lacking if j.key in wanted]
-    compare = [j for j in jobs if j.kind == "compare" and (runs or j in lacking)]
+    runs = [job for job in lacking if needed(job)]
+    compare = [job for job in jobs if job.kind == "compare" and (runs or job in lacking)]
     return runs + compare
+
+
+def _left(job: Job, there: set[str]) -> Job | None:
+    """Return the job without the runs that are `there`; None if it makes no other."""
+    if job.kind not in SAMPLED:
+        return None if job.key in there else job
+    some = [e for e in job.config.evaluations if e.path.name not in there]
+    return replace(job, config=Suite(some), makes=()) if some else None
 
 
 def arrays(jobs: list[Job], gpus: dict[str, int] | None = None) -> list[list[Job]]:
     """Group jobs into arrays that can be submitted together: equal kind, `gpus` (by key, where
     known) and dependencies, at most `MOST` jobs each, in order.
 
-    The evaluations of each training job are an array of their own. They start when that training
-    ends, whatever the other jobs in its array do.
+    What waits for one training is an array of its own. It starts when that training ends, whatever
+    the other jobs in its array do.
     """
     groups: dict[tuple, list[Job]] = {}
     for job in jobs:

@@ -74,12 +74,12 @@ def slurm_executor(
 
 def dependency(job: plan.Job, ids: dict[str, str]) -> str | None:
     """Return the value of sbatch's --dependency, or None. It names the jobs that must succeed
-    (elements of an array one by one), and the whole arrays of those that must only end. A job that
-    is not in `ids` is done already.
+    (elements of an array one by one), and the whole arrays of those that must only end. A run or a
+    job that is not in `ids` is done already.
 
     A failed run exits with 1, so SLURM sees that it failed.
     """
-    ok = [ids[key] for key in job.needs if key in ids]
+    ok = dict.fromkeys(ids[name] for name in job.needs if name in ids)
     ended = sorted({ids[key].split("_")[0] for key in job.follows if key in ids})
     parts = ["afterok:" + ":".join(ok)] if ok else []
     parts += ["afterany:" + ":".join(ended)] if ended else []

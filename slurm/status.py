@@ -34,6 +34,8 @@ class Cell:
     detail: str = ""  # why it waits; how its last attempt ended
     step: int = 0
     steps: int | None = None
+    makes: tuple[str, ...] = ()  # the names of its runs
+    made: int = 0  # how many of them are finished
     reward: float | None = None
     pass1: float | None = None
     health: str = ""  # of a training run that has logged a step
@@ -61,14 +63,24 @@ def cells(root: Path, paper: str) -> list[Cell]:
 
 
 def is_done(root: Path, paper: str, job: plan.Job) -> bool:
-    """Return whether the job's result exists. A comparison is done if it saw all finished runs."""
+    """Return whether the results of all the job's runs exist."""
+    return made(root, paper, job) == job.makes
+
+
+def made(root: Path, paper: str, job: plan.Job) -> tuple[str, ...]:
+    """Return the names of the job's runs whose results exist. A comparison's exists if it saw all
+    finished runs."""
+    return tuple(name for name in job.makes if _exists(root, paper, job, name))
+
+
+def _exists(root: Path, paper: str, job: plan.Job, name: str) -> bool:
     if job.kind == "compare":
         return _compared(root, paper) == _finished(root, paper) != []
     if job.kind == "model":
-        return (root / "models" / job.key.removeprefix("model-") / "DONE").exists()
+        return (root / "models" / name.removeprefix("model-") / "DONE").exists()
     if job.kind == "command":
         return Path(job.config.makes).exists()
-    run = run_folder(root, paper, job.kind, job.key)
+    run = run_folder(root, paper, job.kind, name)
     if job.kind == "train" and job.config is not None:
         return finished(run, job.config.optim.steps)
     return (run / "DONE").exists()
@@ -120,17 +132,19 @@ def show(root: Path, paper: str, seeds: Sequence[int] = ()) -> str:
 
 
 def _cell(root: Path, paper: str, row: dict, known: queue.State | None) -> Cell:
-    job = plan.Job(row["kind"], row["key"], None)
-    run = run_folder(root, paper, row["kind"], row["key"])
+    job = plan.Job(row["kind"], row["key"], None, makes=tuple(row.get("makes", ())))
+    run, *more = (run_folder(root, paper, row["kind"], name) for name in job.makes)
     tries = attempts(Path(row["submission"]) / "runs" / row["key"])
+    there = 0
     if row["kind"] in ("compare", "command"):  # whether it ran; submit looks at its result
         done = bool(tries) and tries[-1].get("how") == "done"
     else:
-        done = is_done(root, paper, job)
+        there = len(made(root, paper, job))
+        done = there == len(job.makes)
         done = done and (row["kind"] != "train" or finished(run, row["steps"] or 0))
     state, detail = _state(row, known, tries, done)
     rows = curve(run) if row["kind"] == "train" else []
-    step, predicted = progress(run, row["kind"]), row["predicted"]
+    step, predicted = sum(progress(one, row["kind"]) for one in (run, *more)), row["predicted"]
     return Cell(
         key=row["key"],
         kind=row["kind"],
@@ -139,6 +153,8 @@ def _cell(root: Path, paper: str, row: dict, known: queue.State | None) -> Cell:
         detail=detail,
         step=step,
         steps=row["steps"],
+        makes=job.makes,
+        made=there,
         reward=rows[-1].get("reward") if rows else None,
         pass1=_score(rows),
         health="; ".join(map(str, findings(rows))) or "well" if rows and not done else "",
@@ -241,6 +257,8 @@ def _plain(text: str) -> str:
 
 def _line(cell: Cell) -> str:
     parts = [f"{cell.state:9} {cell.kind:8} {cell.key}"]
+    if cell.kind in plan.EVALUATED:
+        parts.append(f"benchmark {cell.made}/{len(cell.makes)}")
     if cell.steps:
         what = {"train": "step", "command": "step", "measure": "model"}.get(cell.kind, "chunk")
         parts.append(f"{what} {cell.step}/{cell.steps}")

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from submitit import LocalExecutor
 
-from common.datasets.prompts import stated
 from common.errors import UserError, require
 from common.evaluation.config import Evaluate
 from common.experiment import Experiment
@@ -51,20 +50,21 @@ def submit(
     check(experiments, evaluations, profile, [j.config for j in jobs if j.kind == "command"])
     if profile.executor == "local":
         visible_gpus(profile)
-    estimates = cost.predictions(jobs, profile)
-    cells = status.cells(root, paper)
-    queued = {cell.key for cell in cells if cell.queued}
-    done = {job.key for job in jobs if status.is_done(root, paper, job)}
-    todo = plan.missing(jobs, done, queued)
-    known = records.latest(root, paper)
-    say(f"{len(done)} of {len(jobs)} jobs done, {len(queued)} queued, {len(todo)} to submit")
+    cost.predictions(jobs, profile)  # before a job is submitted, all must be able to run
+    waiting = [cell for cell in status.cells(root, paper) if cell.queued]
+    queued = {name: cell.job_id for cell in waiting for name in cell.makes}
+    made = [status.made(root, paper, job) for job in jobs]
+    todo = plan.missing(jobs, {name for names in made for name in names}, {*queued})
+    done = sum(names == job.makes for names, job in zip(made, jobs, strict=True))
+    say(f"{done} of {len(jobs)} jobs done, {len(waiting)} queued, {len(todo)} to submit")
     if not todo:
         return None
+    estimates = cost.predictions(todo, profile)
     costs = cost.gpu_hours(estimates[job.key] for job in todo if job.key in estimates)
     say("\n".join([f"they take {costs}", *cost.power(paper, jobs)]))
     preflight(todo, estimates, profile, root)
     path = records.create(root, paper)
-    configs = {job.key: cost.fitted(job, estimates) for job in todo if job.config}
+    configs = {job.key: cost.fitted(job, estimates, profile) for job in todo if job.config}
     records.freeze(path, configs, profile)
     gpus = {key: e.gpus for key, e in estimates.items()}
     tasks = {job.key: task(job, path, paper, profile, root, gpus.get(job.key, 1)) for job in todo}
@@ -72,8 +72,8 @@ def submit(
         _submit_local(todo, tasks, estimates, path, profile)
         say(f"{len(todo)} jobs run here; {path}")
         return path
-    ids = {key: known[key]["job_id"] for key in queued}
-    if "compare" in queued:  # the old comparison waits for fewer jobs than the new one
+    ids = queued
+    if "compare" in ids:  # the old comparison waits for fewer jobs than the new one
         queue.cancel([ids.pop("compare")])
     for group in plan.arrays(todo, gpus):
         needs, wanted = dependency(group[0], ids), gpus.get(group[0].key, 1)
@@ -83,6 +83,7 @@ def submit(
                 made = [executor.submit(tasks[job.key]) for job in group]
         except REFUSED as error:
             raise UserError(refused(profile, str(error))) from error
+        ids |= {n: one.job_id for job, one in zip(group, made, strict=True) for n in job.makes}
         ids |= {job.key: one.job_id for job, one in zip(group, made, strict=True)}
         logs = {job.key: path / "logs" / f"{ids[job.key]}_0_log.err" for job in group}
         records.add(path, [_row(job, ids[job.key], estimates, logs[job.key]) for job in group])
@@ -105,6 +106,7 @@ def task(
         signal_lead_s=asked.signal_lead_s,
         nodes=asked.nodes,
         gpus=asked.gpus_per_node,
+        makes=job.makes,
     )
 
 
@@ -140,9 +142,9 @@ def visible_gpus(profile: Profile) -> list[str]:
 
 def _submit_local(jobs, tasks, estimates, path: Path, profile: Profile) -> None:
     executor = local_executor(path, profile)
-    keys = set(tasks)
-    needs = {job.key: [key for key in job.needs if key in keys] for job in jobs}
-    follows = {job.key: [key for key in job.follows if key in keys] for job in jobs}
+    maker = {name: job.key for job in jobs for name in job.makes}
+    needs = {job.key: [*{maker[name]: 0 for name in job.needs if name in maker}] for job in jobs}
+    follows = {job.key: [key for key in job.follows if key in tasks] for job in jobs}
     scheduler = LocalGpus([tasks[job.key] for job in jobs], needs, follows, visible_gpus(profile))
     old = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # inherited: jobs outlive the terminal
     try:
@@ -157,7 +159,7 @@ def _row(job: plan.Job, job_id: str, estimates: dict, log: Path) -> dict:
     e = estimates.get(job.key)
     predicted = asdict(e) | {"gpu_hours": asdict(e.gpu_hours)} if e else None
     row = {"key": job.key, "kind": job.kind, "job_id": job_id, "predicted": predicted}
-    return row | {"steps": _steps(job), "log": str(log)}
+    return row | {"makes": job.makes, "steps": _steps(job), "log": str(log)}
 
 
 def _steps(job: plan.Job) -> int | None:
@@ -165,8 +167,8 @@ def _steps(job: plan.Job) -> int | None:
     chunks of a job that samples. Return None for other kinds, and where the number of problems is
     not known."""
     if job.kind in ("rates", "evaluate"):
-        known = stated(job.config.eval.prompts)
-        return known and -(-known // job.config.per_chunk)
+        sizes = [e.sizes for e in job.config.evaluations]
+        return None if None in sizes else sum(map(len, sizes))
     if job.kind == "measure":
         return len(job.config.steps)
     return job.config.optim.steps if job.kind == "train" else None

@@ -69,9 +69,9 @@ def on_prompts(x: Experiment, node: dict, n: int) -> Evaluate:
 def measure(x: Experiment, on_chunk: Callable[[], None]) -> None:
     """Run or resume the evaluations that `x` needs. Do nothing if they are finished, or if `x`
     itself is finished."""
-    done = finished(Path(x.results_dir) / x.paper / x.run_id, x.optim.steps)
-    for needed in measurements(x) if not done else ():
-        if not (needed.path / "DONE").exists():
-            from common.evaluation.run import evaluate
+    if finished(Path(x.results_dir) / x.paper / x.run_id, x.optim.steps):
+        return
+    if needed := [one for one in measurements(x) if not (one.path / "DONE").exists()]:
+        from common.evaluation.run import evaluate_all
 
-            evaluate(needed, on_chunk)
+        evaluate_all(needed, on_chunk)

@@ -12,6 +12,7 @@ from common.config.contents import contents
 from common.config.resolve import resolve
 from common.config.schema import Folder, Model
 from common.datasets.benchmark import Benchmark, Probability
+from common.datasets.prompts import stated
 from common.errors import require
 from common.evaluation import checkpoints
 from common.results.files import config_hash
@@ -101,6 +102,15 @@ class Evaluate:
         return max(1, self.batch // self.n)
 
     @property
+    def sizes(self) -> list[int] | None:
+        """The number of problems in each chunk; None if the benchmark does not state its size."""
+        asked = stated(self.eval.prompts)
+        if asked is None:
+            return None
+        starts = range(0, min(asked, self.limit or asked), self.per_chunk)
+        return [min(self.per_chunk, starts.stop - start) for start in starts]
+
+    @property
     def path(self) -> Path:
         """The run folder."""
         readable = f"{self.label}-{self.eval.name}"
@@ -133,6 +143,18 @@ class Evaluate:
         names = ("name", "prompts", "deadline", "rare_share")
         known = {name: getattr(self.eval, name) for name in names}
         return known | {"verifier": options(self.eval.verifier)}
+
+
+@dataclass(frozen=True)
+class Suite:
+    """What one job evaluates: a model on its benchmarks, in this order."""
+
+    evaluations: list[Evaluate]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the run folders."""
+        return tuple(e.path.name for e in self.evaluations)
 
 
 def options(verifier: dict) -> dict:

@@ -3,8 +3,10 @@ ones."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 
@@ -19,34 +21,60 @@ from common.types import Prompt
 Rows = list[tuple]  # (text, tokens, log_prob, stopped, ids); a problem's rows stand together
 
 
+class Chunk(NamedTuple):
+    """Some problems of one evaluation, whose samples are drawn together."""
+
+    x: Evaluate
+    start: int  # the number of its first problem
+    every: list[Prompt]  # all problems of the evaluation
+    of: Any  # who verifies and stores its rows
+
+    @property
+    def prompts(self) -> list[Prompt]:
+        return self.every[self.start : self.start + self.x.per_chunk]
+
+
+class Group(NamedTuple):
+    """The chunks of evaluations that one engine can draw: those that are `like` x."""
+
+    x: Evaluate
+    chunks: Iterator[Chunk]
+
+
+def like(x: Evaluate) -> str:
+    """Return the settings that an engine is loaded with."""
+    reported = kept(temperature=x.temperature, top_p=x.top_p) if x.engine == "vllm" else None
+    split = (x.tensor_parallel or 1, reported)
+    return repr((x.engine, x.model, x.results_dir, x.device, x.threads, *split))
+
+
 def drawn_here(
-    x: Evaluate, prompts: list[Prompt], starts: list[int], on_chunk: Callable[[], None]
-) -> Generator[tuple[int, Rows]]:
-    """Yield the chunks that begin at the problems `starts`, one after another, drawn by
-    engine=local. `on_chunk` is called before each chunk."""
-    engine = None
-    for start in starts:
-        on_chunk()
-        if engine is None:
-            engine = local_engine(x, prompts)
-        yield start, chunk(engine, x, prompts, start)
+    groups: Sequence[Group], on_chunk: Callable[[], None]
+) -> Generator[tuple[Chunk, Rows]]:
+    """Yield the chunks and their rows, one after another, drawn by engine=local. `on_chunk` is
+    called before each chunk. Raises UserError if a prompt of an evaluation does not fit the model's
+    context."""
+    for group in groups:
+        loaded = x = None
+        for chunk in group.chunks:
+            on_chunk()
+            loaded = loaded or local_model(group.x)
+            if chunk.x is not x:
+                x, texts = chunk.x, [prompt.text for prompt in chunk.every]
+                require_context(*loaded, texts, x.max_tokens, "max_tokens")
+            yield chunk, drawn(partial(draw, *loaded), x, chunk.start, chunk.prompts)
 
 
-def chunk(engine: Callable, x: Evaluate, prompts: list[Prompt], start: int) -> Rows:
+def drawn(engine: Callable, x: Evaluate, start: int, prompts: list[Prompt]) -> Rows:
     """Return the samples of the chunk that begins at problem `start`. They depend only on the
     evaluation's seed and on the chunk, not on what the engine drew before."""
-    chosen = prompts[start : start + x.per_chunk]
-    return engine(chosen, x.n, x, (x.seed, "evaluate", x.eval.name, start))
+    return engine(prompts, x.n, x, (x.seed, "evaluate", x.eval.name, start))
 
 
-def local_engine(x: Evaluate, prompts: list[Prompt]) -> Callable:
-    """Return a function (prompts, n, settings, seed) -> rows that samples with the model in this
-    process."""
+def local_model(x: Evaluate) -> tuple:
+    """Load the model, with its tokenizer, into this process."""
     torch.set_num_threads(x.threads)
-    model, tokenizer = load_model(x.model, Path(x.results_dir), device(x.device))
-    texts = [prompt.text for prompt in prompts]
-    require_context(model, tokenizer, texts, x.max_tokens, "max_tokens")
-    return lambda prompts, n, settings, seed: draw(model, tokenizer, prompts, n, settings, seed)
+    return load_model(x.model, Path(x.results_dir), device(x.device))
 
 
 def vllm_engine(

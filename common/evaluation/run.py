@@ -31,84 +31,166 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import closing
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-
-import pandas as pd
+from typing import NamedTuple
 
 from common.datasets.commits import read_from
 from common.datasets.templates import of_model
 from common.errors import UserError
 from common.evaluation import checkpoints
 from common.evaluation.config import Evaluate
-from common.evaluation.engines import drawn_here
-from common.evaluation.store import fill, finish, keep_problems, problems
+from common.evaluation.engines import Chunk, Group, Rows, drawn_here, like
+from common.evaluation.samples import scored
+from common.evaluation.scoring import Loaded, score
+from common.evaluation.store import finish, keep, keep_problems, missing, problems
 from common.evaluation.workers import drawn_by_vllm
+from common.models.load import device
+from common.progress import tracked
 from common.results.files import write_json
 from common.results.run import Run
+from common.types import Prompt
 from common.verifiers.guard import guarded
 from common.verifiers.pool import Pool
 
 
 def evaluate(x: Evaluate, on_chunk: Callable[[], None] = lambda: None) -> Path:
-    """Sample, verify and measure; return the run folder. A finished run is found, not repeated.
+    """Sample, verify and measure; return the run folder. As `evaluate_all`."""
+    return evaluate_all([x], on_chunk)[0]
+
+
+def evaluate_all(xs: Sequence[Evaluate], on_chunk: Callable[[], None] = lambda: None) -> list[Path]:
+    """Sample, verify and measure one evaluation after another; return the run folders. A finished
+    run is found, not repeated. A model is loaded once for all evaluations of it: its engines go on
+    with the next benchmark while the last chunks of one are drawn.
 
     `on_chunk` is called when all that was made so far is stored: before each chunk, with vLLM also
     while chunks are drawn. Raises UserError if a trained model is not finished, or is another one
     than when the run began.
     """
-    if (x.path / "DONE").exists():
-        print(f"{x.path}: finished earlier, found", file=sys.stderr)
-        return x.path
-    if x.engine == "local":
-        from common.models.load import device
-
-        device(x.device)  # fails before prompts are read
-    step, config = None, x.identity()
-    if x.row is not None:
-        home = Path(x.results_dir) / x.row.paper
-        baseline = home / x.row.baseline if x.row.baseline else None
-        step, config = 0, config | {"scope": x.row.scope, "row": asdict(x.row)}
-        taken = checkpoints.Checkpoint(0, 0, str(x.model.path), "")
-        if x.row.checkpoint != checkpoints.UNTRAINED:
-            trained = home / x.row.trained
-            given = (x.row.checkpoint, baseline, x.eval.name, x.row.steps)
-            taken = checkpoints.choose(trained, *given)
-            step = taken.step
-            x = replace(x, model=replace(x.model, path=str(trained / taken.folder)))
-    asked = of_model(x.eval.prompts, x.model.path, x.model.revision)
-    prompts = [] if x.scores else problems(asked)[: x.limit]
-    run = Run(Path(x.results_dir), x.path.parent.name, x.path.name, config)
-    if step is not None:
-        keep_checkpoint(run, taken)
-    if x.scores:
-        from common.evaluation.scoring import score  # torch: only where it is needed
-
-        return score(x, run, step, on_chunk)
-    keep_problems(run, prompts)
-    run.keep_sets(read_from(asked))
-    settings: dict = {"workers": x.workers, "deadline": x.eval.deadline}
-    settings |= {"memory_gb": x.memory_gb}
-    with Pool(x.eval.verifier, **settings) as pool:
-        verify = guarded(pool.map, x.eval.verifier, max_faults=1.0)  # faults are outcomes here
+    kinds: dict[Callable, dict[str, list[Asked]]] = {}
+    for x in xs:
+        if (x.path / "DONE").exists():
+            print(f"{x.path}: finished earlier, found", file=sys.stderr)
+            continue
+        if x.engine == "local":
+            device(x.device)  # fails before prompts are read
+        asked = _asked(x)
         draws = drawn_by_vllm if x.engine == "vllm" else drawn_here
+        groups = kinds.setdefault(_score if x.scores else draws, {})
+        groups.setdefault(like(asked.x), []).append(asked)
+    for kind, groups in kinds.items():
+        if kind is _score:
+            _score([one for group in groups.values() for one in group], on_chunk)
+        else:
+            _sample(kind, [*groups.values()], on_chunk)
+    return [x.path for x in xs]
 
-        def made(starts: list[int]) -> Iterator[tuple[int, pd.DataFrame]]:
-            from common.evaluation.samples import scored
 
-            with closing(draws(x, prompts, starts, on_chunk)) as drawn:
-                for start, rows in drawn:
-                    chosen = prompts[start : start + x.per_chunk]
-                    found = scored(chosen, x.n, rows, verify)
-                    # the cases in which rollout.local.kept changes the temperature
-                    if x.temperature == 0 or (x.top_p < 1 and x.temperature != 1):
-                        found = found.assign(raw_log_prob=found["log_prob"], log_prob=None)
-                    yield start, found
+class Asked(NamedTuple):
+    """An evaluation whose checkpoint is chosen."""
 
-        fill(run, list(range(0, len(prompts), x.per_chunk)), made)
-    return finish(run, x.eval.name, x.label, x.seed, x.row, step)
+    x: Evaluate  # its model is that checkpoint
+    taken: checkpoints.Checkpoint | None
+
+
+def _asked(x: Evaluate) -> Asked:
+    if x.row is None:
+        return Asked(x, None)
+    if x.row.checkpoint == checkpoints.UNTRAINED:
+        return Asked(x, checkpoints.Checkpoint(0, 0, str(x.model.path), ""))
+    home = Path(x.results_dir) / x.row.paper
+    trained, baseline = home / x.row.trained, home / x.row.baseline if x.row.baseline else None
+    given = (x.row.checkpoint, baseline, x.eval.name, x.row.steps)
+    taken = checkpoints.choose(trained, *given)
+    return Asked(replace(x, model=replace(x.model, path=str(trained / taken.folder))), taken)
+
+
+def _sample(draws: Callable, groups: list[list[Asked]], on_chunk: Callable[[], None]) -> None:
+    every = [one.x for group in groups for one in group]
+    sizes = [x.sizes or range(0, len(_problems(x)), x.per_chunk) for x in every]
+    there = [len([*(x.path / "samples").glob("*.jsonl.gz")]) for x in every]
+    about = {"total": sum(map(len, sizes)), "done": sum(there)}
+    with ExitStack() as stack:
+        work = [Group(group[0].x, _chunks(group, stack)) for group in groups]
+        drawn = stack.enter_context(closing(draws(work, on_chunk)))
+        for chunk, rows in tracked(drawn, every[0].path.name, **about):
+            chunk.of.keep(chunk, rows)
+
+
+def _chunks(group: list[Asked], stack: ExitStack) -> Iterator[Chunk]:
+    """Yield the chunks that are missing. An evaluation begins only when its first chunk is taken,
+    since its problems may be large."""
+    for x, taken in group:
+        prompts = _problems(x)
+        one = Begun(x, _run(x, taken), taken.step if taken else None, stack)
+        keep_problems(one.run, prompts)
+        one.run.keep_sets(read_from(_set(x)))
+        one.left = missing(one.run, [*range(0, len(prompts), x.per_chunk)])
+        if not one.left:
+            one.finish()
+        yield from [Chunk(x, start, prompts, one) for start in one.left]
+
+
+@dataclass
+class Begun:
+    """An evaluation whose run folder this process holds."""
+
+    x: Evaluate
+    run: Run
+    step: int | None
+    stack: ExitStack  # what is still open at its end is closed
+    left: list[int] = field(default_factory=list)  # where the missing chunks start
+    pool: Pool | None = None  # verifies from the first chunk to the last one
+
+    def keep(self, chunk: Chunk, rows: Rows) -> None:
+        """Verify and store a chunk; with the last one, measure."""
+        x = self.x
+        if self.pool is None:
+            settings: dict = {"workers": x.workers, "deadline": x.eval.deadline}
+            pool = Pool(x.eval.verifier, **settings, memory_gb=x.memory_gb)
+            self.pool = self.stack.enter_context(pool)
+        # faults are outcomes here
+        verify = guarded(self.pool.map, x.eval.verifier, max_faults=1.0)
+        found = scored(chunk.prompts, x.n, rows, verify)
+        # the cases in which rollout.local.kept changes the temperature
+        if x.temperature == 0 or (x.top_p < 1 and x.temperature != 1):
+            found = found.assign(raw_log_prob=found["log_prob"], log_prob=None)
+        keep(self.run, chunk.start, found)
+        self.left.remove(chunk.start)
+        if not self.left:
+            self.pool.close()
+            self.finish()
+
+    def finish(self) -> None:
+        finish(self.run, self.x.eval.name, self.x.label, self.x.seed, self.x.row, self.step)
+
+
+def _score(group: list[Asked], on_chunk: Callable[[], None]) -> None:
+    loaded = Loaded()
+    for x, taken in group:
+        score(x, _run(x, taken), taken.step if taken else None, loaded, on_chunk)
+
+
+def _set(x: Evaluate) -> dict:
+    return of_model(x.eval.prompts, x.model.path, x.model.revision)
+
+
+def _problems(x: Evaluate) -> list[Prompt]:
+    return problems(_set(x))[: x.limit]
+
+
+def _run(x: Evaluate, taken: checkpoints.Checkpoint | None) -> Run:
+    """Return the run folder, held by this process, with the checkpoint that was chosen."""
+    config = x.identity()
+    if x.row is not None:
+        config |= {"scope": x.row.scope, "row": asdict(x.row)}
+    run = Run(Path(x.results_dir), x.path.parent.name, x.path.name, config)
+    if taken is not None:
+        keep_checkpoint(run, taken)
+    return run
 
 
 def keep_checkpoint(run: Run, taken: checkpoints.Checkpoint) -> None:

@@ -33,7 +33,24 @@ from common.results.run import Run
 KEPT = ("problem_id", "sample", "outcome", "tokens", "stopped")
 
 
-def score(x: Evaluate, run: Run, step: int, on_chunk: Callable[[], None]) -> Path:
+class Loaded:
+    """The model that was asked for last, with its tokenizer: another one takes its place."""
+
+    def __init__(self):
+        self.model: Model | None = None
+        self.pair: tuple = ()
+
+    def of(self, model: Model, x: Evaluate) -> tuple:
+        if model != self.model:
+            self.model, self.pair = model, ()  # two would not fit the GPU
+            torch.set_num_threads(x.threads)
+            self.pair = load_model(model, Path(x.results_dir), device(x.device))
+        return self.pair
+
+
+def score(
+    x: Evaluate, run: Run, step: int | None, loaded: Loaded, on_chunk: Callable[[], None]
+) -> Path:
     """Score the samples of the run folder `x.scores` with `x.model`; return the run folder.
 
     samples/ then holds log_prob and entropy of each response, sums over its tokens in nats, in
@@ -42,7 +59,7 @@ def score(x: Evaluate, run: Run, step: int, on_chunk: Callable[[], None]) -> Pat
     home = x.path.parent / str(x.scores)
     if not (home / "DONE").exists():
         raise UserError(f"scores={x.scores}: {home} is not finished; its samples are waited for")
-    rows = _rare(x, run, home, on_chunk) if x.eval.rare_share else _exact(x, run, home, on_chunk)
+    rows = (_rare if x.eval.rare_share else _exact)(x, run, home, loaded, on_chunk)
     where = {"table": "evaluation", "model": x.label, "seed": x.seed, "run_id": run.run_id}
     if x.row is not None:
         where |= {"table": x.row.table, "method": x.row.method, "seed": x.row.seed, "step": step}
@@ -52,16 +69,17 @@ def score(x: Evaluate, run: Run, step: int, on_chunk: Callable[[], None]) -> Pat
     return run.path
 
 
-def _exact(x: Evaluate, run: Run, home: Path, on_chunk: Callable[[], None]) -> pd.DataFrame:
+def _exact(
+    x: Evaluate, run: Run, home: Path, loaded: Loaded, on_chunk: Callable[[], None]
+) -> pd.DataFrame:
     texts = {row["id"]: row["text"] for row in read_jsonl(home / "problems.jsonl.gz")}
 
     def made(starts: list[int]) -> Iterator[tuple[int, pd.DataFrame]]:
-        loaded = None
         for start, rows in _chunks(home):
             if start not in starts:
                 continue
             on_chunk()
-            model, tokenizer = loaded = loaded or _load(x.model, x)
+            model, tokenizer = loaded.of(x.model, x)
             found = scores(model, pairs(rows, texts, tokenizer))
             sums = [tuple(round(float(one.sum()), 4) for one in both) for both in found]
             measured = pd.DataFrame(sums, columns=["log_prob", "entropy"])
@@ -73,7 +91,9 @@ def _exact(x: Evaluate, run: Run, home: Path, on_chunk: Callable[[], None]) -> p
     return from_scores(stored(run.path), name)
 
 
-def _rare(x: Evaluate, run: Run, home: Path, on_chunk: Callable[[], None]) -> pd.DataFrame:
+def _rare(
+    x: Evaluate, run: Run, home: Path, loaded: Loaded, on_chunk: Callable[[], None]
+) -> pd.DataFrame:
     """Return one result row. `home` holds the base model's samples. The chosen ones are written to
     rare.jsonl.gz, with their NLL by both models."""
     require(x.row is not None, "eval.rare_share", x.eval.rare_share, "is of a paper's row alone")
@@ -87,17 +107,12 @@ def _rare(x: Evaluate, run: Run, home: Path, on_chunk: Callable[[], None]) -> pd
     config = yaml.safe_load((x.path.parent / x.row.trained / "config.yaml").read_text())
     for key, of in (("nll", strict(Model, config["model"])), ("trained_nll", x.model)):
         on_chunk()
-        model, tokenizer = _load(of, x)
+        model, tokenizer = loaded.of(of, x)
         values = nll(model, pairs(rows, texts, tokenizer))
         rows = [row | {key: value} for row, value in zip(rows, values, strict=True)]
         del model
     write_jsonl_gz(run.path / "rare.jsonl.gz", rows)
     return change_row(rows, [row["trained_nll"] for row in rows], x.row.benchmark)
-
-
-def _load(model: Model, x: Evaluate):
-    torch.set_num_threads(x.threads)
-    return load_model(model, Path(x.results_dir), device(x.device))
 
 
 def _chunks(home: Path) -> Iterator[tuple[int, list[dict]]]:

@@ -51,15 +51,29 @@ def fill(
     run: Run, starts: list[int], make: Callable[[list[int]], Iterator[tuple[int, pd.DataFrame]]]
 ) -> None:
     """Write the chunks that do not exist yet, as `make` gives them, with a progress bar."""
-    paths = {start: run.path / "samples" / f"{start:07d}.jsonl.gz" for start in starts}
-    missing = [start for start in starts if not paths[start].exists()]
-    done = len(starts) - len(missing)
-    if done:
+    left = missing(run, starts)
+    done = len(starts) - len(left)
+    for start, made in tracked(make(left), run.run_id, total=len(starts), done=done):
+        keep(run, start, made)
+
+
+def missing(run: Run, starts: list[int]) -> list[int]:
+    """Return those of the chunks that begin at the problems `starts` that do not exist yet."""
+    left = [start for start in starts if not _file(run, start).exists()]
+    if done := len(starts) - len(left):
         print(f"{run.path}: resumes after {done} of {len(starts)} chunks", file=sys.stderr)
-    for start, made in tracked(make(missing), run.run_id, total=len(starts), done=done):
-        rows = made.astype(object)
-        # a missing text is NaN in pandas, null in JSON
-        write_jsonl_gz(paths[start], rows.where(rows.notna(), None).to_dict("records"))
+    return left
+
+
+def keep(run: Run, start: int, made: pd.DataFrame) -> None:
+    """Write the chunk that begins at the problem `start`."""
+    rows = made.astype(object)
+    # a missing text is NaN in pandas, null in JSON
+    write_jsonl_gz(_file(run, start), rows.where(rows.notna(), None).to_dict("records"))
+
+
+def _file(run: Run, start: int) -> Path:
+    return run.path / "samples" / f"{start:07d}.jsonl.gz"
 
 
 def stored(run: Path, with_response: bool = False) -> pd.DataFrame:

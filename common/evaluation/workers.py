@@ -1,8 +1,8 @@
 """vLLM engines side by side, each in a process of its own, on one GPU or on `tensor_parallel` GPUs.
 
-Which engine draws a chunk changes nothing in it. So one benchmark is spread over all GPUs that this
-process sees, chunk by chunk, while finished chunks are verified here. An engine that dies, is
-stopped, or makes no step for too long (common/watch.py) ends the evaluation.
+Which engine draws a chunk changes nothing in it. So a model's benchmarks are spread over all GPUs
+that this process sees, chunk by chunk, while finished chunks are verified here. An engine that
+dies, is stopped, or makes no step for too long (common/watch.py) ends the evaluation.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ import os
 import signal
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
@@ -24,7 +23,8 @@ import torch
 
 from common.errors import Fault, UserError, require
 from common.evaluation.config import Evaluate
-from common.evaluation.engines import Rows, chunk, vllm_engine
+from common.evaluation.engines import Chunk, Group, Rows, drawn, vllm_engine
+from common.evaluation.turns import next_of
 from common.types import Prompt
 from common.watch import Watch, parts, stall_s
 
@@ -39,6 +39,7 @@ class Worker:
     process: Any
     pipe: Any
     gpu: str | None
+    group: int  # whose model it has loaded
     watch: Watch
     said: int = 0  # number of its messages so far
     family: set[psutil.Process] = field(default_factory=set)  # its processes, when last seen
@@ -63,46 +64,58 @@ class Worker:
 
 
 def drawn_by_vllm(
-    x: Evaluate, prompts: list[Prompt], starts: list[int], on_chunk: Callable[[], None]
-) -> Generator[tuple[int, Rows]]:
-    """Yield the chunks that begin at the problems `starts`, each as soon as it is there, in any
-    order.
+    groups: Sequence[Group], on_chunk: Callable[[], None]
+) -> Generator[tuple[Chunk, Rows]]:
+    """Yield the chunks, each with its rows as soon as they are there, in any order. An engine stays
+    with its group; a new one takes its place for another.
 
     `on_chunk` is called every second and may raise: the chunks that are being drawn are then lost,
     as they are with Ctrl-C. Raises what an engine raises, and UserError if an engine dies or stands
     still.
     """
-    todo, busy, looked = deque(starts), dict[Any, Worker](), 0.0
-    # All engines load the same files, so only one is checked: the one with the first chunk, which
-    # is not stored if the check fails. A model made here (`pretrain`) may first have to be made, by
-    # each engine.
-    workers = [
-        _start(x, prompts, gpu, number == 0 or x.model.pretrain is not None)
-        for number, gpu in enumerate(places(x)[: len(starts)])
-    ]
+    seen, chunks, checked = places(groups[0].x), [group.chunks for group in groups], set[int]()
+    engines, busy, looked = dict[int, Worker](), dict[Any, tuple[int, Chunk]](), 0.0
+
+    def begin(place: int) -> None:
+        """Give the engine of this place something to do, if anything is left."""
+        engine = engines.get(place)
+        others = {engines[other].group for other, _ in busy.values()}
+        taken = next_of(chunks, engine and engine.group, others)
+        if taken is None:
+            return
+        group, chunk = taken
+        if engine is None or engine.group != group:
+            if engine is not None:
+                _end(engine)
+            # All engines of a model load the same files, so only one is checked: the one with the
+            # first chunk, which is not stored if the check fails. A model made here (`pretrain`)
+            # may first have to be made, by each engine.
+            checks = group not in checked or chunk.x.model.pretrain is not None
+            engine = engines[place] = _start(group, chunk, seen[place], checks)
+            checked.add(group)
+        engine.pipe.send((chunk.x, chunk.start, chunk.prompts))
+        busy[engine.pipe] = place, chunk
+
     try:
-        for worker in workers:
-            busy[worker.pipe] = worker
-            worker.pipe.send(todo.popleft())
+        for place in range(len(seen)):
+            begin(place)
         while busy:
             on_chunk()
             for pipe in wait(list(busy), LOOK):
-                worker = busy[pipe]
-                answer = _answer(worker)
-                if answer is None:
+                place, chunk = busy[pipe]
+                rows = _answer(engines[place])
+                if rows is None:
                     continue
-                if todo:
-                    worker.pipe.send(todo.popleft())
-                else:
-                    del busy[pipe]
-                yield answer
+                del busy[pipe]
+                begin(place)
+                yield chunk, rows
             if time.monotonic() > looked + LOOK_S:
-                for worker in busy.values():
-                    worker.look()
+                for place, _ in busy.values():
+                    engines[place].look()
                 looked = time.monotonic()
     finally:
-        for worker in workers:
-            _end(worker)
+        for engine in engines.values():
+            _end(engine)
 
 
 def places(x: Evaluate) -> list[str | None]:
@@ -125,13 +138,14 @@ def gpus(device: str) -> list[str | None]:
     return visible.split(",") if visible else [str(i) for i in range(torch.cuda.device_count())]
 
 
-def _start(x: Evaluate, prompts: list[Prompt], gpu: str | None, checks: bool) -> Worker:
+def _start(group: int, first: Chunk, gpu: str | None, checks: bool) -> Worker:
     context = multiprocessing.get_context("spawn")  # CUDA and threads do not survive a fork
     ours, theirs = context.Pipe()
-    process = context.Process(target=_work, args=(theirs, x, prompts, gpu, checks))
+    args = (theirs, first.x, first.prompts, gpu, checks)
+    process = context.Process(target=_work, args=args)
     process.start()
     theirs.close()  # so that the pipe ends when the process dies
-    return Worker(process, ours, gpu, Watch(stall_s()))
+    return Worker(process, ours, gpu, group, Watch(stall_s()))
 
 
 def _end(worker: Worker) -> None:
@@ -147,9 +161,9 @@ def _end(worker: Worker) -> None:
     psutil.wait_procs(worker.family, timeout=10)
 
 
-def _answer(worker: Worker) -> tuple[int, Rows] | None:
-    """Return a chunk, or None if the engine only reports that it makes progress. Raises what the
-    engine raised, and UserError if the engine died."""
+def _answer(worker: Worker) -> Rows | None:
+    """Return a chunk's rows, or None if the engine only reports that it makes progress. Raises what
+    the engine raised, and UserError if the engine died."""
     try:
         answer = worker.pipe.recv()
     except (EOFError, ConnectionError):
@@ -167,7 +181,7 @@ def _answer(worker: Worker) -> tuple[int, Rows] | None:
 def _work(
     pipe: Connection, x: Evaluate, prompts: list[Prompt], gpu: str | None, checks: bool
 ) -> None:
-    """Serve as an engine's process: answer each chunk's start with its rows, or with an error."""
+    """Serve as an engine's process: answer each chunk with its rows, or with an error."""
     for number in (signal.SIGINT, signal.SIGTERM):  # left to the parent, which then kills this
         signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -182,11 +196,11 @@ def _work(
             pipe.send(None)
 
     while True:
-        start = pipe.recv()
+        chunk = pipe.recv()
         try:
             if engine is None:
                 engine = vllm_engine(x, prompts, tell, checks)
-            pipe.send((start, chunk(engine, x, prompts, start)))
+            pipe.send(drawn(engine, *chunk))
         except UserError as error:
             pipe.send(error)
 

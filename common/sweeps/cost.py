@@ -11,9 +11,11 @@ Left out: queueing time, the attention operations of training (they count from s
 on), communication between GPUs, moving what is kept in main memory, a slow verifier.
 """
 
+import heapq
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from common.backends import backend, snapshots
 from common.backends.verl import layout
@@ -21,6 +23,7 @@ from common.backends.verl.layout import HELD_BYTES
 from common.datasets.prompts import stated
 from common.errors import require
 from common.evaluation.config import Evaluate
+from common.evaluation.turns import next_of
 from common.experiment import Experiment
 from common.models.size import Size
 from common.models.teacher_forcing import LOGITS, TOKENS
@@ -269,38 +272,77 @@ def _curve(x: Experiment, a: Assumptions, end: int) -> Iterator[Sampled]:
         )
 
 
-# ---- an evaluation
+# ---- the evaluations of a model
 
 
-def estimate_evaluation(
-    e: Evaluate, trained: Experiment, profile: Profile, a: Assumptions
+def estimate_evaluations(
+    evaluations: Sequence[Evaluate], trained: Experiment, profile: Profile, a: Assumptions
 ) -> Estimate:
-    """Return the predicted cost of one evaluation of a model that `trained` makes: one chunk of
-    problems after another, on as many engines as have enough chunks. Raises as `estimate`."""
-    size, unit = model_size(trained, a), accelerator(profile, a)
-    prompts = a.prompts(e.eval.name, trained.data.name)
-    fits.check_prompt(prompts.longest, size, e.model.name)
-    width = _width(e, size, unit, profile, a)
+    """Return the predicted cost of one job that evaluates a model that `trained` makes: one chunk
+    of problems after another, of whichever benchmark, on as many engines as have enough chunks.
+    They are loaded once for each checkpoint. Raises as `estimate`."""
+    size, unit, name = model_size(trained, a), accelerator(profile, a), trained.model.name
+    width = max(_width(e, size, unit, profile, a) for e in evaluations)
     memory = 2 * size.parameters / width / 1e9
     require(
         memory <= a.usable_memory * unit.memory_gb,
         "accelerator",
         profile.accelerator,
-        f"the weights of {e.model.name} take {width * memory:.0f} GB, and an engine has {width} "
+        f"the weights of {name} take {width * memory:.0f} GB, and an engine has {width} "
         f"GPU(s) of {unit.memory_gb:g} GB: choose a profile with more memory",
     )
-    asked = stated(e.eval.prompts) or a.benchmark_problems
-    gpus, chunks = evaluation_gpus(e, profile, a, width), math.ceil(asked / e.per_chunk)
-    rounds = math.ceil(chunks * width / gpus)  # chunks of the busiest engine; the last is not full
-    responses = min(asked, rounds * e.per_chunk) * e.n
-    batch = min(a.decode_batch, e.per_chunk * e.n)
-    vllm = a.vllm if e.engine == "vllm" else None
-    engine = Engine(unit, width, 1, batch, a.usable_memory, vllm)
-    ends = a.responses(trained.model, e.eval.name, e.max_tokens)
-    each = (responses / e.n, prompts.typical, e.max_tokens, rounds)
-    drawn = [Sampled(responses, mean, *each) for mean in ends]
-    seconds = [engine.sampling_s(one, [size], end) for end, one in enumerate(drawn)]
-    least = a.start(profile) + seconds[0] / rounds
+    gpus = evaluation_gpus(evaluations, profile, a, width)
+    groups: list[dict[Any, list[float]]] = [{}, {}]  # at each end, by checkpoint: of each chunk
+    stored = 0.0
+    for e in evaluations:
+        prompts = a.prompts(e.eval.name, trained.data.name)
+        fits.check_prompt(prompts.longest, size, name)
+        vllm, batch = a.vllm if e.engine == "vllm" else None, min(a.decode_batch, e.per_chunk * e.n)
+        engine = Engine(unit, width, 1, batch, a.usable_memory, vllm)
+        means = a.responses(trained.model, e.eval.name, e.max_tokens)
+        for end, mean in enumerate(means):
+            drawn = [
+                Sampled(asked * e.n, mean, asked, prompts.typical, e.max_tokens, batches=1)
+                for asked in _sizes(e, a)
+            ]
+            seconds = [engine.sampling_s(one, [size], end) for one in drawn]
+            groups[end].setdefault(e.row and e.row.checkpoint, []).extend(seconds)
+            if end == 0:
+                _check_chunk(e, a.start(profile) + seconds[0], profile)
+        stored += sum(_sizes(e, a)) * e.n * means[1] * a.samples_bytes_per_token
+    ends = [_shared([*some.values()], gpus // width, a.start(profile)) for some in groups]
+    return replace(priced(ends, gpus, stored, memory, profile, a), tensor_parallel=width)
+
+
+def _shared(groups: list[list[float]], engines: int, load_s: float) -> float:
+    """Return the seconds until so many engines have drawn all chunks, which take the given seconds,
+    in the order of `turns.next_of`. An engine that goes on with another group loads its model; the
+    first load is counted elsewhere."""
+    left, free, own = [iter(one) for one in groups], [(0.0, i) for i in range(engines)], {}
+    last = 0.0
+    while free:
+        now, engine = heapq.heappop(free)
+        taken = next_of(left, own.get(engine), {own.get(other) for _, other in free})
+        if taken is None:
+            last = max(last, now)
+            continue
+        group, seconds = taken
+        loads = own.get(engine, group) != group
+        own[engine] = group
+        heapq.heappush(free, (now + seconds + loads * load_s, engine))
+    return last
+
+
+def _sizes(e: Evaluate, a: Assumptions) -> list[int]:
+    """Return the number of problems of each chunk of an evaluation."""
+    if (known := e.sizes) is not None:
+        return known
+    whole, rest = divmod(a.benchmark_problems, e.per_chunk)
+    return [e.per_chunk] * whole + [rest] * (rest > 0)
+
+
+def _check_chunk(e: Evaluate, least: float, profile: Profile) -> None:
+    """Raise UserError if an attempt ends before the `least` seconds of its first chunk."""
     require(
         least < 60 * profile.time_min,
         "batch",
@@ -308,9 +350,6 @@ def estimate_evaluation(
         f"a chunk of so many samples takes {least / 60:,.0f} minutes at least, and an attempt on "
         f"profile {profile.name} ends after {profile.time_min}; lower it, or raise time_min",
     )
-    stored = asked * e.n * ends[1] * a.samples_bytes_per_token
-    one = priced(seconds, gpus, stored, memory, profile, a)
-    return replace(one, tensor_parallel=width)
 
 
 def _width(e: Evaluate, size: Size, unit: Accelerator, profile: Profile, a: Assumptions) -> int:
@@ -325,12 +364,14 @@ def _width(e: Evaluate, size: Size, unit: Accelerator, profile: Profile, a: Assu
     return width
 
 
-def evaluation_gpus(e: Evaluate, profile: Profile, a: Assumptions, width: int = 1) -> int:
-    """Return how many GPUs of one node an evaluation asks for: as many engines of `width` GPUs as
-    have `CHUNKS` chunks each, so that few are idle in the last round. Without SLURM it is one
-    engine, since other jobs run beside it; so it is for the local engine."""
-    chunks = math.ceil((stated(e.eval.prompts) or a.benchmark_problems) / e.per_chunk)
-    several = e.engine == "vllm" and profile.executor == "slurm"
+def evaluation_gpus(
+    evaluations: Sequence[Evaluate], profile: Profile, a: Assumptions, width: int = 1
+) -> int:
+    """Return how many GPUs of one node the evaluations of a model ask for: as many engines of
+    `width` GPUs as have `CHUNKS` chunks each, so that few are idle in the last round. The local
+    engine is one."""
+    chunks = sum(len(_sizes(e, a)) for e in evaluations)
+    several = all(e.engine == "vllm" for e in evaluations)
     most = profile.gpus_per_node // width if several else 1
     return width * max(1, min(most, chunks // CHUNKS))
 
@@ -339,12 +380,12 @@ def evaluation_gpus(e: Evaluate, profile: Profile, a: Assumptions, width: int = 
 
 
 def estimate_scoring(
-    e: Evaluate, trained: Experiment, profile: Profile, a: Assumptions
+    evaluations: Sequence[Evaluate], trained: Experiment, profile: Profile, a: Assumptions
 ) -> Estimate:
-    """Return the predicted cost of one scoring job (evaluation/scoring.py): one forward pass in
-    float32 on one GPU. For rare answers (Delta NLL), the base model and the trained model each
-    score a share of the samples. Raises UserError where the weights, the keys and values of TOKENS
-    tokens and three times LOGITS logits do not fit."""
+    """Return the predicted cost of one job that scores the samples of a model's evaluations
+    (evaluation/scoring.py): one forward pass in float32 on one GPU. For rare answers (Delta NLL),
+    the base model and the trained model each score a share of the samples. Raises UserError where
+    the weights, the keys and values of TOKENS tokens and three times LOGITS logits do not fit."""
     size, unit = model_size(trained, a), accelerator(profile, a)
     memory = 4 * size.parameters + 2 * TOKENS * layout.token_bytes(size) + 3 * 4 * LOGITS
     if profile.accelerator == "cpu":
@@ -353,16 +394,21 @@ def estimate_scoring(
         memory / 1e9 <= a.usable_memory * unit.memory_gb,
         "accelerator",
         profile.accelerator,
-        f"{e.model.name} in float32 takes {memory / 1e9:.0f} GB where samples are scored, and one "
-        f"GPU has {unit.memory_gb:g}: choose a profile with more memory",
+        f"{trained.model.name} in float32 takes {memory / 1e9:.0f} GB where samples are scored, "
+        f"and one GPU has {unit.memory_gb:g}: choose a profile with more memory",
     )
-    asked = (stated(e.eval.prompts) or a.benchmark_problems) * e.n
-    share = e.eval.rare_share or 1
-    models = 2 if e.eval.rare_share else 1
-    prompt = a.prompts(e.eval.name, trained.data.name).typical
-    ends = a.responses(trained.model, e.eval.name, e.max_tokens)
-    tokens = [models * share * asked * (prompt + mean) for mean in ends]
+    tokens, stored = [0.0, 0.0], 0.0
+    for e in evaluations:
+        share, models = (e.eval.rare_share, 2) if e.eval.rare_share else (1, 1)
+        scored = share * sum(_sizes(e, a)) * e.n
+        prompt = a.prompts(e.eval.name, trained.data.name).typical
+        means = a.responses(trained.model, e.eval.name, e.max_tokens)
+        tokens = [
+            n + models * scored * (prompt + mean) for n, mean in zip(tokens, means, strict=True)
+        ]
+        stored += scored * a.scored_bytes
     rates = [unit.float32_tflops * 1e12 * one for one in reversed(a.scoring_efficiency)]
-    seconds = [2 * size.parameters * n / rate for n, rate in zip(tokens, rates, strict=True)]
-    stored = share * asked * a.scored_bytes
+    again = (len({e.row.checkpoint for e in evaluations}) - 1) * a.start(profile)
+    both = zip(tokens, rates, strict=True)
+    seconds = [2 * size.parameters * n / rate + again for n, rate in both]
     return priced(seconds, 1, stored, memory / 1e9, profile, a)

@@ -430,7 +430,6 @@ def _taken(x: Experiment) -> dict[str, Any]:
         "seed": x.seed,
         "device": x.device,
         "threads": x.threads,
-        "workers": x.verification.workers,
         "memory_gb": x.verification.memory_gb,
         "results_dir": x.results_dir,
     }

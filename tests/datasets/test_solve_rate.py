@@ -75,8 +75,8 @@ class Killed(BaseException):
 def test_a_pass_that_is_killed_after_two_chunks_draws_the_other_three(tiny, tmp_path, monkeypatch):
     """And ends with the bytes of one that was left alone; then the run trains on what is left."""
     monkeypatch.setattr(solve_rates, "MOST", 32)  # 8 prompts of 40
-    drawn, chunk = [], engines.chunk
-    monkeypatch.setattr(engines, "chunk", lambda *words: drawn.append(words[-1]) or chunk(*words))
+    drawn, each = [], engines.drawn
+    monkeypatch.setattr(engines, "drawn", lambda *words: drawn.append(words[2]) or each(*words))
     x = asked(tiny())
     alone = replace(x, results_dir=str(tmp_path / "alone"))
     (tmp_path / "alone").mkdir()

@@ -19,7 +19,7 @@ from tiny import ROOT
 
 from common.evaluation import engines
 from common.evaluation import run as store
-from common.evaluation.run import evaluate
+from common.evaluation.run import evaluate, evaluate_all
 from common.evaluation.samples import COLUMNS
 from common.evaluation.store import problems
 from common.results.collect import verify
@@ -70,7 +70,7 @@ def test_a_finished_run_is_found_and_not_repeated(finished, monkeypatch):
     def refuse(*_):
         raise AssertionError("a finished run needs neither problems nor a model")
 
-    monkeypatch.setattr(engines, "local_engine", refuse)
+    monkeypatch.setattr(engines, "local_model", refuse)
     monkeypatch.setattr(store, "problems", refuse)
     x = made(finished.parent.parent)
     assert evaluate(x) == finished
@@ -113,6 +113,36 @@ def test_a_killed_run_goes_on_where_it_was(finished, tmp_path):
     assert len(hashes(run)) == 6 + 4
 
 
+def test_benchmarks_of_one_model_go_on_where_they_were_with_one_load(results, monkeypatch):
+    """The second of three is interrupted: the first is found, the second goes on in its middle."""
+    names = ("countdown_natural", "countdown_rare", "countdown_natural")
+    xs = [made(results, f"eval={name}", "n=4") for name in names[:2]]
+    xs.append(made(results, f"eval={names[2]}", "n=4", "seed=7"))
+    loads, drawn = [], []
+    load, draw = engines.local_model, engines.drawn
+    monkeypatch.setattr(engines, "local_model", lambda x: loads.append(x.model) or load(x))
+    monkeypatch.setattr(engines, "drawn", lambda e, x, *more: drawn.append(x) or draw(e, x, *more))
+    # a new process would not hold the locks of the one that was stopped
+    monkeypatch.setattr("fcntl.flock", lambda *_: None)
+
+    def stop():
+        if len(drawn) == 4:  # two problems a chunk: three chunks of the first, one of the second
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        evaluate_all(xs, stop)
+    assert [(x.path / "DONE").exists() for x in xs] == [True, False, False]
+    assert len(loads) == 1
+    first = (xs[0].path / "DONE").stat().st_mtime_ns
+    assert evaluate_all(xs) == [x.path for x in xs]
+    assert [x.path for x in drawn[4:]] == [xs[1].path] * 2 + [xs[2].path] * 3
+    assert len(loads) == 2  # one each time
+    assert (xs[0].path / "DONE").stat().st_mtime_ns == first
+    assert [verify(x.path) for x in xs] == [[]] * 3
+    evaluate_all([made(results, "n=4", "seed=8"), made(results, "n=4", "threads=2", "seed=9")])
+    assert len(loads) == 4  # loaded with other settings
+
+
 def resumed(results: Path, run: Path) -> str:
     """What the same evaluation says on stderr when it is asked for again."""
     with contextlib.redirect_stderr(io.StringIO()) as said:
@@ -132,7 +162,7 @@ def test_a_benchmark_that_changed_is_not_mixed(finished, tmp_path, monkeypatch):
     def stop(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(engines, "local_engine", stop)
+    monkeypatch.setattr(engines, "local_model", stop)
     with pytest.raises(KeyboardInterrupt):
         evaluate(x)
     prompts = problems(x.eval.prompts)

@@ -73,7 +73,7 @@ def planned(tiny):
 def test_a_trained_model_scores_the_samples_of_its_base_model(planned):
     x, base, evaluations = planned
     drawn, scored = on_rare(evaluations)
-    jobs = {job.key: job for job in plan([x, base], [drawn, scored])}
+    jobs = {name: job for job in plan([x, base], [drawn, scored]) for name in job.makes}
     assert jobs[scored.path.name].needs == (x.run_id, drawn.path.name)
     assert jobs[scored.path.name].kind == "score"
     (made,) = jobs[drawn.path.name].needs  # the base model, which is made first

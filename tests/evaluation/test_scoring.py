@@ -93,7 +93,7 @@ def test_a_rows_samples_are_scored_after_they_are_drawn_and_gathered(tiny):
         evaluations_of([x], replace(sweep, scored=["c"]))
     first, second, scored = evaluations_of([x], sweep)
     assert (first.scores, second.scores, scored.scores) == (None, None, second.path.name)
-    jobs = {job.key: job for job in plan([x], [first, second, scored])}
+    jobs = {name: job for job in plan([x], [first, second, scored]) for name in job.makes}
     assert jobs[scored.path.name].kind == "score"
     assert jobs[scored.path.name].needs == (x.run_id, second.path.name)
     run_experiment(x, progress=False)

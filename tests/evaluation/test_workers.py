@@ -16,15 +16,17 @@ from refuses import refuses
 from common import watch
 from common.errors import UserError
 from common.evaluation import workers
+from common.evaluation.engines import Chunk, Group
 
 pytestmark = pytest.mark.process
 
 
 def engine(pipe, x, prompts, gpu, checks):
-    """In the place of `workers._work`: answers with the chunk's start and the GPU; refuses to draw
-    from problem 40, dies of problem 50, is stopped at 60, stands still at 70, is slow at 80."""
+    """In the place of `workers._work`: answers with the chunk's start, the GPU, its model and its
+    process; refuses to draw from problem 40, dies of problem 50, is stopped at 60, stands still at
+    70, is slow at 80."""
     while True:
-        start = pipe.recv()
+        _, start, _ = pipe.recv()
         if start == 50:
             os._exit(3)
         if start == 60:
@@ -37,26 +39,59 @@ def engine(pipe, x, prompts, gpu, checks):
             pipe.send(None)
             time.sleep(0.1)
         refused = UserError("engine=vllm: no") if start == 40 else None
-        pipe.send(refused or (start, [(start, gpu, checks)]))
+        pipe.send(refused or [(start, gpu, checks, x.model.path, os.getpid())])
 
 
 @pytest.fixture
-def drawn(monkeypatch):
-    """drawn(starts, on_chunk) -> start -> rows, of two engines."""
+def of_models(monkeypatch):
+    """of_models({model: starts}, on_chunk) -> (model, start) -> row, of two engines."""
     monkeypatch.setattr(workers, "_work", engine)
     monkeypatch.setattr(workers, "gpus", lambda device: ["3", "5"])
     x = made(Path("results"), "engine=vllm")
-    x = replace(x, model=replace(x.model, path="there", pretrain=None))
-    yield lambda starts, on_chunk=lambda: None: dict(workers.drawn_by_vllm(x, [], starts, on_chunk))
+
+    def group(path: str, starts: list[int]) -> Group:
+        own = replace(x, model=replace(x.model, path=path, pretrain=None))
+        return Group(own, iter([Chunk(own, start, [], None) for start in starts]))
+
+    def found(models: dict, on_chunk=lambda: None) -> dict:
+        groups = [group(*one) for one in models.items()]
+        drawn = [*workers.drawn_by_vllm(groups, on_chunk)]
+        assert len(drawn) == sum(map(len, models.values()))
+        return {(chunk.x.model.path, chunk.start): rows[0] for chunk, rows in drawn}
+
+    yield found
     assert multiprocessing.active_children() == []
+
+
+@pytest.fixture
+def drawn(of_models):
+    """drawn(starts, on_chunk) -> start -> row, of one model."""
+    return lambda starts, *more: {
+        start: row for (_, start), row in of_models({"there": starts}, *more).items()
+    }
 
 
 def test_every_chunk_is_drawn_once_and_no_engine_is_left(drawn):
     found = drawn([0, 2, 4, 6, 8])
-    assert {start: rows[0][0] for start, rows in found.items()} == {n: n for n in (0, 2, 4, 6, 8)}
-    assert {rows[0][1:] for rows in found.values()} == {("3", True), ("5", False)}
-    assert found[0][0][1] == "3"  # the engine that is compared with the trainer's model
-    assert drawn([7])[7][0][1] == "3"  # one chunk needs one engine
+    assert {start: row[0] for start, row in found.items()} == {n: n for n in (0, 2, 4, 6, 8)}
+    assert {row[1:3] for row in found.values()} == {("3", True), ("5", False)}
+    assert found[0][1] == "3"  # the engine that is compared with the trainer's model
+    assert drawn([7])[7][1] == "3"  # one chunk needs one engine
+
+
+def test_an_engine_stays_with_its_model_and_makes_way_for_the_next(of_models):
+    """On two GPUs, each of three models is loaded by few engines and checked by one of them."""
+    models = {"a": [0, 80, 2], "b": [4, 6, 8, 10], "c": [12]}
+    found = of_models(models)
+    assert {(model, row[0]) for (model, _), row in found.items()} == {*found}
+    assert all(row[3] == model for (model, _), row in found.items())
+    engines = {row[4]: row[3] for row in found.values()}
+    assert [*engines.values()].count("c") == 1
+    assert 3 <= len(engines) <= 5
+    assert found["a", 0][1:3] == ("3", True)
+    assert found["b", 4][1:3] == ("5", True)  # not a second engine of the first model
+    checked = [engines[pid] for pid in {row[4] for row in found.values() if row[2]}]
+    assert sorted(checked) == ["a", "b", "c"]
 
 
 def test_what_goes_wrong_in_one_ends_all(drawn):

@@ -48,7 +48,7 @@ def test_trainings_on_the_same_prompts_wait_for_one_pass(tiny):
     other, whole = rated(tiny(), n=8), tiny("name=whole")
     jobs = {job.key: job for job in plan.plan([a, b, other, whole], [])}
     rates = [job for job in jobs.values() if job.kind == "rates"]
-    assert [job.config.n for job in rates] == [4, 8]
+    assert [[e.n for e in job.config.evaluations] for job in rates] == [[4], [8]]
     (model,) = [job.key for job in jobs.values() if job.kind == "model"]
     assert rates[0].needs == (model,)
     for x, needed in ((a, rates[0]), (b, rates[0]), (other, rates[1])):

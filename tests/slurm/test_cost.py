@@ -11,8 +11,10 @@ from lab import MATH, SWEEP
 from refuses import refuses
 
 from common.errors import UserError
+from common.evaluation.config import Suite
 from common.sweeps import cost
 from common.sweeps.assumptions import Prompts, assumptions, model_size
+from common.sweeps.cost import Range
 from common.sweeps.plan import Sweep, evaluations_of
 from common.sweeps.profiles import Small, load_profile
 from slurm import cost as slurm_cost
@@ -69,7 +71,7 @@ def test_the_impossible_is_refused_with_the_key_to_change(big, one):
     (e,) = evaluations_of([big], Sweep("t", [], [], [], benchmarks=MATH, n=4096))
     slow = replace(e, batch=40_960_000)
     with refuses("batch", "40960000"):
-        cost.estimate_evaluation(slow, big, replace(profile, time_min=16), a)
+        cost.estimate_evaluations([slow], big, replace(profile, time_min=16), a)
 
 
 def test_scoring_is_one_pass_in_float32_over_the_stored_samples(big):
@@ -86,11 +88,11 @@ def test_scoring_is_one_pass_in_float32_over_the_stored_samples(big):
     assert 30 < one.memory_gb < 40
     assert one.disk_gb == pytest.approx(500 * 256 * 40 / 1e9)
     rare = replace(scored, eval=replace(scored.eval, rare_share=0.01))
-    both = cost.estimate_scoring(rare, big, profile, a)
+    both = cost.estimate_scoring([rare], big, profile, a)
     assert both.disk_gb == pytest.approx(0.01 * one.disk_gb)
     huge = replace(a, models=a.models | {"Qwen/Qwen2.5-7B": replace(SEVEN, parameters=32e9)})
     with refuses("accelerator", "h100"):
-        cost.estimate_scoring(scored, big, profile, huge)
+        cost.estimate_scoring([scored], big, profile, huge)
 
 
 def test_an_evaluation_takes_its_samples_and_a_gpu_for_every_eight_chunks(big):
@@ -99,7 +101,7 @@ def test_an_evaluation_takes_its_samples_and_a_gpu_for_every_eight_chunks(big):
     few, many = (
         evaluations_of([big], Sweep("t", [], [], [], benchmarks=MATH, n=n))[0] for n in (256, 1024)
     )
-    small, large = (cost.estimate_evaluation(e, big, profile, a) for e in (few, many))
+    small, large = (cost.estimate_evaluations([e], big, profile, a) for e in (few, many))
     assert (small.gpus, large.gpus) == (1, 4)
     assert large.gpu_hours.low == pytest.approx(4 * large.hours.low)
     assert large.disk_gb == pytest.approx(4e-9 * 500 * 1024 * 1100) == 4 * small.disk_gb
@@ -107,10 +109,10 @@ def test_an_evaluation_takes_its_samples_and_a_gpu_for_every_eight_chunks(big):
     # 8 rounds of 16 of 500 problems on the first engine
     share = 8 * 16 / 500 * 4
     assert large.hours.low - start == pytest.approx((small.hours.low - start) * share, rel=0.01)
-    one = cost.estimate_evaluation(many, big, replace(profile, gpus_per_node=1), a)
+    one = cost.estimate_evaluations([many], big, replace(profile, gpus_per_node=1), a)
     assert one.gpus == 1
-    whole = cost.estimate_evaluation(
-        replace(many, batch=500 * 1024), big, replace(profile, gpus_per_node=1), a
+    whole = cost.estimate_evaluations(
+        [replace(many, batch=500 * 1024)], big, replace(profile, gpus_per_node=1), a
     )
     prompt = a.prompts(many.eval.name, big.data.name).typical
     engine = cost.Engine(a.accelerators["h100"], 1, 1, 256, a.usable_memory, a.vllm)
@@ -118,36 +120,58 @@ def test_an_evaluation_takes_its_samples_and_a_gpu_for_every_eight_chunks(big):
     waits = 31 * (3000 - 1100) * alone / 3600  # for the longest, alone
     more = (one.attempts - whole.attempts) * start
     assert one.hours.high - whole.hours.high == pytest.approx(waits + more)
-    assert cost.evaluation_gpus(replace(many, engine="local"), profile, a) == 1
-    assert cost.evaluation_gpus(many, load_profile("local-8x80"), a) == 1
-    assert cost.evaluation_gpus(replace(many, n=64), profile, a) == 1  # two chunks
+    assert cost.evaluation_gpus([replace(many, engine="local")], profile, a) == 1
+    assert cost.evaluation_gpus([replace(many, n=64)], profile, a) == 1  # two chunks
     filled = replace(a, prompt_tokens={"default": Prompts(100, 200_000)})
     with refuses("prompt_tokens", "200000"):
-        cost.estimate_evaluation(few, big, profile, filled)
+        cost.estimate_evaluations([few], big, profile, filled)
     huge = replace(a, models=a.models | {"Qwen/Qwen2.5-7B": replace(SEVEN, parameters=400e9)})
     with pytest.raises(UserError, match=r"h100: the weights of qwen take 800 GB, .* has 4 GPU"):
-        cost.estimate_evaluation(few, big, profile, huge)
+        cost.estimate_evaluations([few], big, profile, huge)
 
 
 def test_weights_that_one_gpu_cannot_hold_well_are_split_over_several_in_evaluation(big):
     """CWM-32B: 65 GB leave an 80 GB card no room for answers of 32,768 tokens."""
     profile, a = load_profile("h100-2x8"), assumptions()
-    (many,) = evaluations_of([big], Sweep("t", [], [], [], benchmarks=MATH, n=1024))
-    seven = cost.estimate_evaluation(many, big, profile, a)
+    few, many = (
+        evaluations_of([big], Sweep("t", [], [], [], benchmarks=MATH, n=n))[0] for n in (256, 1024)
+    )
+    seven = cost.estimate_evaluations([many], big, profile, a)
     large = replace(a, models=a.models | {"Qwen/Qwen2.5-7B": replace(SEVEN, parameters=32.6e9)})
-    split = cost.estimate_evaluation(many, big, profile, large)
+    split = cost.estimate_evaluations([many], big, profile, large)
     assert (seven.tensor_parallel, seven.gpus) == (1, 4)
     assert (split.tensor_parallel, split.gpus) == (2, 8)
     assert split.memory_gb == pytest.approx(32.6)
     two = replace(many, tensor_parallel=2)
-    assert cost.estimate_evaluation(two, big, profile, a).gpus == 8
+    assert cost.estimate_evaluations([two], big, profile, a).gpus == 8
     assert two.path == many.path  # the same run
     with refuses("tensor_parallel", "16"):
-        cost.estimate_evaluation(replace(many, tensor_parallel=16), big, profile, a)
-    on_a_box = cost.estimate_evaluation(many, big, load_profile("local-8x80"), large)
-    assert (on_a_box.tensor_parallel, on_a_box.gpus) == (2, 2)
-    job = plan.Job("evaluate", "e", many)
-    assert slurm_cost.fitted(job, {"e": split}) == replace(many, tensor_parallel=2)
+        cost.estimate_evaluations([replace(many, tensor_parallel=16)], big, profile, a)
+    on_a_box = cost.estimate_evaluations([many], big, load_profile("local-8x80"), large)
+    assert (on_a_box.tensor_parallel, on_a_box.gpus) == (2, 8)
+    job = plan.Job("evaluate", "e", Suite([many, few]))
+    fitted = slurm_cost.fitted(job, {"e": split}, profile).evaluations
+    cpus = ask(profile, "evaluate", split.gpus).cpus_per_node
+    assert cpus == profile.cpus_per_node == 96
+    fit = {"tensor_parallel": 2, "workers": cpus - 1}
+    assert fitted == [replace(e, **fit) for e in (many, few)]
+    assert [e.path for e in fitted] == [many.path, few.path]  # the same runs
+
+
+def test_a_model_is_loaded_once_for_all_its_benchmarks(big):
+    """One start more for each further checkpoint; and no GPU waits while a benchmark ends."""
+    profile, a = load_profile("h100-2x8"), assumptions()
+    sets = {f"set {i}": [*MATH["MATH500"], f"eval.prompts.kept={40 + i}"] for i in range(4)}
+    several = evaluations_of([big], Sweep("t", [], [], [], benchmarks=sets, n=256))
+    start = a.start_s["gpu"] / 3600
+
+    def took(some) -> Range:
+        return cost.estimate_evaluations(some, big, profile, a).gpu_hours
+
+    apart, together = (sum(took([e]).low for e in several), took(several).low)
+    assert apart - together == pytest.approx(3 * start)
+    early = [replace(e, row=replace(e.row, checkpoint=50)) for e in several]
+    assert took([*several, *early]).low == pytest.approx(2 * together)
 
 
 def test_a_small_model_takes_a_part_of_the_node(big):
@@ -193,7 +217,8 @@ def test_dry_run_prints_jobs_scripts_and_costs_and_writes_nothing(big, tmp_path,
     assert lines[0].startswith(f"5 jobs, {slurm_cost.gpu_hours(every)}, ")
     for run in runs:
         assert f"  {run.run_id}  " in text
-        assert f"  {run.run_id}: last checkpoint, n=1024, " in text
+        assert f"  {run.run_id}-evaluate-" in text
+    assert text.count(": last checkpoint, n=1024: MATH500\n") == 2
     assert "#SBATCH --array=0-1%2" in text
     assert "#SBATCH --gpus-per-node=8" in text
     assert "#SBATCH --dependency=afterok:" in text

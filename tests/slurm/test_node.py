@@ -13,6 +13,7 @@ from refuses import refuses
 from tiny import ROOT, TINY
 
 from common.errors import UserError
+from common.evaluation.config import Suite
 from common.experiment import load
 from slurm import node
 from slurm.attempts import attempts
@@ -66,7 +67,7 @@ def test_what_a_job_needs():
     assert node.need_of("train", cuda, 2, 8) == Need(True, 8, 2, True, "nccl")
     assert node.need_of("train", cuda, 1, 1) == Need(True, 1, 1, True)
     assert node.need_of("train", replace(x, device="cuda"), 1, 8) == Need(True, 8, 1)
-    assert node.need_of("evaluate", cuda, 1, 1) == Need(True, 1, 1)
+    assert node.need_of("evaluate", Suite([cuda]), 1, 1) == Need(True, 1, 1)
 
 
 def test_a_job_on_a_sound_node_prints_what_it_saw(monkeypatch, tmp_path, capsys):

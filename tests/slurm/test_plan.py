@@ -7,7 +7,7 @@ import sys
 from dataclasses import replace
 
 import pytest
-from lab import SWEEP
+from lab import SETS, SWEEP
 from refuses import refuses
 from tiny import ROOT
 
@@ -30,9 +30,11 @@ def test_the_order_of_jobs_and_what_each_waits_for(tiny):
     a, b = tiny("seed=1", "label=A"), tiny("seed=1", "label=B", "name=b")
     jobs = plan.plan([a, b], evaluations_of([a, b], replace(SWEEP, baselines={"B": "A"})))
     kinds = [job.kind for job in jobs]
-    assert kinds == ["model", "train", "train", *["evaluate"] * 4, "compare"]
-    model, train, _, first, _, other = jobs[:6]
+    assert kinds == ["model", "train", "train", "evaluate", "evaluate", "compare"]
+    model, train, _, first, other = jobs[:5]
     assert train.needs == (model.key,)
+    assert [e.row.benchmark for e in first.config.evaluations] == ["Natural", "Rare"]
+    assert first.makes == tuple(e.path.name for e in first.config.evaluations)
     assert first.needs == (a.run_id,)
     assert other.needs == (b.run_id, a.run_id)  # the baseline's curve limits what is chosen
     assert jobs[-1].needs == ()
@@ -55,6 +57,26 @@ def test_only_what_is_missing(tiny):
     assert kinds([a.run_id, b.run_id]) == ["compare"]
     assert kinds([a.run_id], [b.run_id, "compare"]) == []
     assert kinds([model, "compare"], [a.run_id]) == [b.run_id, "compare"]
+
+
+def test_a_model_is_evaluated_on_what_is_neither_done_nor_queued(tiny):
+    x = tiny()
+    three = SETS | {"Third": [*SETS["Rare"], "eval.prompts.size=3"]}
+    few, many = (evaluations_of([x], replace(SWEEP, benchmarks=sets)) for sets in (SETS, three))
+    (small,), (large,) = (
+        [job for job in plan.plan([x], some) if job.kind == "evaluate"] for some in (few, many)
+    )
+    assert small.key != large.key  # both may be queued at a time
+    assert set(small.makes) < set(large.makes)
+    left, _ = plan.missing(plan.plan([x], many), {x.run_id, large.makes[0]}, {large.makes[1]})
+    assert (left.key, left.makes) == (large.key, large.makes[2:])
+    assert [e.row.benchmark for e in left.config.evaluations] == ["Third"]
+    both = plan.plan([x], [*few, *many])
+    assert len([job for job in both if job.kind == "evaluate"]) == 1
+    scored = evaluations_of([x], replace(SWEEP, scored=[*SETS]))
+    one, two = [job for job in plan.plan([x], scored) if job.kind in plan.EVALUATED]
+    assert two.needs == (x.run_id, *one.makes)
+    assert dependency(two, {x.run_id: "7_1"} | dict.fromkeys(one.makes, "8")) == "afterok:7_1:8"
 
 
 def test_arrays_hold_equal_jobs_and_no_more_than_slurm_takes(one):
@@ -173,5 +195,5 @@ def test_a_model_that_is_not_trained_is_evaluated_and_waits_for_nothing():
     e = Made(row=row, scores=None, path=Made(name="base-s1-AMC"))
     x = Made(run_id="base-s1", model=Made(pretrain=None, path="a/hub-id"))
     first, compare = plan.plan([x], [e])
-    assert (first.kind, first.key, first.needs, first.of) == ("evaluate", "base-s1-AMC", (), x)
-    assert compare.follows == ("base-s1-AMC",)
+    assert (first.kind, first.makes, first.needs, first.of) == ("evaluate", ("base-s1-AMC",), (), x)
+    assert compare.follows == (first.key,)

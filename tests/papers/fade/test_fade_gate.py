@@ -87,8 +87,9 @@ def test_trainings_wait_for_their_gates_and_these_for_what_they_read():
     asked = {"table": "fig8_table", "row": "", "scale": "", "without": ""}
     few = chosen("fade", TABLES, **asked)
     listed = plan.plan(few.runs, few.evaluations, few.commands, few.measures, few.gates)
-    jobs = {job.key: job for job in listed}
-    assert len(jobs) == len(listed)
+    jobs = {name: job for job in listed for name in job.makes}
+    assert len({job.key for job in listed}) == len(listed)
+    assert len(jobs) == sum(len(job.makes) for job in listed)
     trained = {job.config.name: job for job in listed if job.kind == "train"}
     of = {
         name: {key.rpartition("-")[0].removeprefix("gate-") for key in job.needs[1:]}
@@ -101,10 +102,10 @@ def test_trainings_wait_for_their_gates_and_these_for_what_they_read():
     kinds = [jobs[key].kind for key in whole.needs]
     assert kinds == ["rates", "evaluate"]
     assert all(jobs[key].needs == ("sft_qwen25_7b",) for key in whole.needs)
-    samples = jobs[whole.needs[0]].config
+    (samples,) = jobs[whole.needs[0]].config.evaluations
     assert (samples.n, samples.eval.prompts["size"]) == (8, 1000)
     assert samples.eval.verifier["strict"]
     seen = cost.outlook(listed, load_profile("h100-2x8"))
     assert not seen.refused
-    assert {*whole.needs} <= seen.estimates.keys()
+    assert {jobs[name].key for name in whole.needs} <= seen.estimates.keys()
     assert not chosen("fade", TABLES, **asked | {"table": "table5"}).gates
