@@ -8,19 +8,20 @@ from pathlib import Path
 from common.backends.verl.checkpoints import LATEST, checkpointed
 from common.evaluation.config import PAPER
 from common.results.files import whole_rows
+from slurm.stop import node_name
 
 
 def began(path: Path, step: int) -> None:
     """Add the first line of an attempt to the file `path`, attempts.jsonl: when, where and at what
     step it began. An attempt that was killed has no second line."""
-    node = os.environ.get("SLURMD_NODENAME", "")
-    _append(path, {"start": time.time(), "step": step, "node": node, "job": job_id()})
+    _append(path, {"start": time.time(), "step": step, "node": node_name(), "job": job_id()})
 
 
-def ended(path: Path, how: str, again: bool = False) -> None:
-    """Add the second line: when and how it ended. `again`: a fault ended it, and the job goes back
-    into the queue (slurm/retry.py)."""
-    _append(path, {"end": time.time(), "how": how} | ({"again": True} if again else {}))
+def ended(path: Path, how: str, *, again: bool = False, idle: bool = False) -> None:
+    """Add the second line: when and how it ended, and what slurm/retry.py has decided. `again`: a
+    fault ended it, and the job goes back into the queue. `idle`: it got nowhere."""
+    said = {"again": again, "idle": idle}
+    _append(path, {"end": time.time(), "how": how} | {key: True for key in said if said[key]})
 
 
 def _append(path: Path, row: dict) -> None:

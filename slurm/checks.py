@@ -37,6 +37,7 @@ class Found(NamedTuple):
     what: str
     seen: str
     problem: str = ""
+    here: bool = False  # whether another node may be well
 
     def __str__(self) -> str:
         return f"{self.what:16} {self.seen}"
@@ -75,7 +76,7 @@ def judged(need: Need, f: Facts) -> list[Found]:
             f"(--shm-size={wanted:.0f}g; apptainer takes the node's)"
         )
         seen = f"{f.shared_gib:.1f} GiB free"
-        found.append(_found("shared memory", seen, f.shared_gib < wanted, said))
+        found.append(_found("shared memory", seen, f.shared_gib < wanted, said, here=True))
     if need.verl and need.nodes > 1:  # gloo binds to this address
         said = (
             f"GLOO_SOCKET_IFNAME=: the name {f.node} means {f.address} on {f.node} itself, where "
@@ -107,13 +108,13 @@ def _gpus(need: Need, f: Facts) -> list[Found]:
     )
     if t["cuda"] is not None:
         bad = fault or count < need.gpus
-        found.append(_found("GPUs", f"{count} of {need.gpus}", bad, said))
+        found.append(_found("GPUs", f"{count} of {need.gpus}", bad, said, here=True))
     taken = [f"GPU {i}={used:.1f} of {full:.1f} GiB" for i, used, full in busy(t["memory"])]
     said = f"{', '.join(taken)}: in use on {f.node} before this job has begun; end what "
     said += f"nvidia-smi shows there, or {leave}"
     most = max((full - free for free, full in t["memory"]), default=0.0)
     seen = f"at most {most:.1f} GiB in use before we begin"
-    found.append(_found("GPU memory", seen, taken, said))
+    found.append(_found("GPU memory", seen, taken, said, here=True))
     said = (
         f"triton={t['kernel']}: no kernel compiles on this node; load a C compiler in setup of the "
         "profile (module load gcc) and take a Python that has Python.h, or a container"
@@ -141,8 +142,8 @@ def reduction(need: Need, got: dict | None, fault: str) -> Found:
         f"{name}={fault}: a sum over {count} processes on {need.nodes} node(s) failed; name "
         "the network in setup (export NCCL_SOCKET_IFNAME=ib0); NCCL_DEBUG=INFO there says more"
     )
-    return _found("all-reduce", seen, fault, said)
+    return _found("all-reduce", seen, fault, said, here=True)
 
 
-def _found(what: str, seen: str, bad: object, problem: str) -> Found:
-    return Found(what, seen, problem if bad else "")
+def _found(what: str, seen: str, bad: object, problem: str, here: bool = False) -> Found:
+    return Found(what, seen, problem if bad else "", here)

@@ -9,6 +9,7 @@ import os
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,17 +26,25 @@ from common.sweeps.gates import Gate, judge
 from common.sweeps.measures import Measure
 from common.sweeps.plan import Command
 from slurm import environment, node, ray_cluster, status
-from slurm.attempts import attempts, began, ended, job_id, restart, run_folder, saved
+from slurm.attempts import (
+    attempts,
+    began,
+    ended,
+    job_id,
+    progress,
+    restart,
+    run_folder,
+    saved,
+)
 from slurm.plan import SAMPLED
-from slurm.retry import again
-from slurm.stop import Stop, Stopped, deadline, preempted, requeue, withhold
+from slurm.retry import STUCK, Attempt, after
+from slurm.stop import Stop, Stopped, deadline, node_name, preempted, requeue, withhold
 from slurm.submitit_inside import requeue_our_way
 
 requeue_our_way()
 SCHEMAS: dict[str, type] = {kind: Suite for kind in SAMPLED}  # other kinds: Experiment
 SCHEMAS |= {"command": Command, "measure": Measure, "gate": Gate}
 AGAIN = 75  # exit code: without SLURM, start the task again; EX_TEMPFAIL of sysexits.h
-STUCK = 3  # attempts that start at the same step before a run is given up
 
 
 @dataclass(frozen=True)
@@ -82,7 +91,7 @@ class Task:
             return ray_cluster.work(ray, self.gpus)
         stop = Stop(deadline(this, self.time_min) if this else None, self.signal_lead_s)
         stop.listen(polled=self.kind in ("train", *SAMPLED))
-        began(self._record, self._saved())
+        began(self._record, self._reached(saved))
         try:
             if need:
                 node.ready(need, looks)
@@ -93,35 +102,45 @@ class Task:
                     done = self._run(x, stop)
         except BaseException as error:
             stop.settle()
-            self._ended(error, stop, lost=(ray / "lost").exists(), this=this)
+            lost = (ray / "lost").read_text() if (ray / "lost").exists() else ""
+            self._ended(error, stop, lost=lost, this=this)
             raise
         finally:
             stop.close()
         ended(self._record, "done")
         return done
 
-    def _ended(self, error: BaseException, stop: Stop, *, lost: bool, this: str) -> None:
-        """Record how this attempt ended. Put the job back into the queue if it was stopped and may
-        return, if its Ray has `lost` a node (which SLURM may not notice, but it gives another), or
-        if a fault came after it had saved (retry.py). Raises SystemExit where the end is no error,
-        or where slurm/local_gpus.py must start the task again."""
-        stopped = isinstance(error, Stopped)
+    def _ended(self, error: BaseException, stop: Stop, *, lost: str, this: str) -> None:
+        """Record how this attempt ended, and put the job back into the queue if it is to go on
+        (retry.py). Raises SystemExit where the end is no error, or where slurm/local_gpus.py must
+        start the task again, and UserError for a job that would come back but gets nowhere."""
+        stopped, rows = isinstance(error, Stopped), attempts(Path(self.folder))
         reason = str(error) if stopped else stop.reason
-        again = reason is None and not lost and self._again(error)
+        taken = bool(this and reason) and preempted(this)
+        attempt = Attempt(
+            began=[row["step"] for row in rows if "start" in row][-1],
+            saved=self._reached(saved),
+            reached=self._reached(progress),
+            node=node_name() if self.nodes == 1 else "",
+        )
+        asked = {"stopped": reason is not None, "returns": bool(this) and (stop.requeue or taken)}
+        then = after(error, attempt, rows, **asked, preempted=taken, lost=lost)
         how = "failed" if reason is None else f"stopped: {reason}"
-        ended(self._record, how if stopped else f"{how}: {str(error)[:300]}", again=again)
+        told = how if stopped else f"{how}: {str(error)[:300]}"
+        ended(self._record, told, again=then.again, idle=then.idle)
         if stopped:
             print(how, file=sys.stderr, flush=True)
-        if again and not this:
+        if then.stuck and (lost or reason is not None):
+            raise UserError(
+                f"{self.key}: the last {STUCK} attempts began at step {attempt.began} and none "
+                f"went further; raise time_min={self.time_min} of the profile or lower "
+                "checkpoint_every"
+            ) from error
+        if then.back and not this:
             traceback.print_exc()
             raise SystemExit(AGAIN) from error
-        # an Exception too: a child may have died of the signal before the loop could stop
-        if this and (stopped or isinstance(error, Exception)):
-            lost = lost and not stopped
-            if again or lost or stop.requeue or (stop.reason is not None and preempted(this)):
-                if stopped or lost:
-                    self._refuse_if_stuck()
-                requeue(this)
+        if then.back:
+            requeue(this, then.avoid)
         if stopped:
             raise SystemExit(1) from error  # submitit must write no error result
 
@@ -183,26 +202,8 @@ class Task:
         names = self.makes or (self.key,)
         return [run_folder(Path(self.root), self.paper, self.kind, name) for name in names]
 
-    def _saved(self) -> int:
-        return sum(saved(run, self.kind) for run in self._results)
-
-    def _again(self, error: BaseException) -> bool:
-        rows = attempts(Path(self.folder))
-        began = [row["step"] for row in rows if "start" in row][-1]
-        tried = sum(row.get("again", False) for row in rows)
-        return again(error, began=began, saved=self._saved(), tried=tried)
-
-    def _refuse_if_stuck(self) -> None:
-        """Raise UserError if the last STUCK attempts began at the same step and the run is still
-        there. Such a run must not burn GPU-hours for ever."""
-        starts = [row for row in attempts(Path(self.folder)) if "start" in row][-STUCK:]
-        if len(starts) == STUCK and len({row["step"] for row in starts}) == 1:
-            now = self._saved()
-            if now == starts[0]["step"]:
-                raise UserError(
-                    f"{self.key}: {STUCK} attempts began at step {now} and none went further; "
-                    f"raise time_min={self.time_min} of the profile or lower checkpoint_every"
-                )
+    def _reached(self, how_far: Callable[[Path, str], int]) -> int:
+        return sum(how_far(run, self.kind) for run in self._results)
 
 
 def _wait_for_lock(path: Path, seconds: float = 900) -> None:

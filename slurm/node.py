@@ -24,6 +24,8 @@ from common.errors import UserError
 from common.results.files import write_json
 from slurm.checks import Facts, Found, Need, busy, judged, reduction
 from slurm.ray_cluster import free_port, node_address
+from slurm.retry import BadNodes
+from slurm.stop import node_name
 
 PROBE_S, GATHER_S, REDUCE_S = 300, 600, 240  # seconds: slow file systems, late nodes, NCCL
 PATIENCE_S = 60  # seconds to wait for GPU memory that a process still holds just after its end
@@ -148,33 +150,43 @@ def ready(need: Need, folder: Path, rank: int = 0) -> bool:
     what was seen and return whether all is well. `folder` belongs to this attempt alone, and all
     nodes see it.
 
-    On the first task, raises UserError with every problem of every node. Another task returns False
-    instead: if it failed, it would end the first task before that has reported.
+    On the first task, raises UserError with every problem of every node: BadNodes if other nodes
+    may be well. Another task returns False instead: if it failed, it would end the first task
+    before that has reported.
     """
     try:
         found = judged(need, facts(need, folder))
     except UserError as error:
-        found = [Found("torch", "does not start", str(error))]
+        found = [Found("torch", "does not start", str(error), here=True)]
     print("\n".join(["preflight:", *map(str, found)]), flush=True)
     port = f"{node_address()}:{free_port()}" if rank == 0 else ""
-    said = {"found": [one.problem for one in found], "address": port}
-    every = gather(folder, "node", rank, need.nodes, said)
+    every = gather(folder, "node", rank, need.nodes, _said(found) | {"address": port})
     if not _well(every, rank):
         return False
     if need.reduce:
         got, fault = _reduce(need, rank, every[0]["address"])
         last = reduction(need, got, fault)
-        every = gather(folder, "reduced", rank, need.nodes, {"found": [last.problem]})
+        every = gather(folder, "reduced", rank, need.nodes, _said([last]))
         if rank == 0:
             print(last, flush=True)
     return _well(every, rank)
 
 
+def _said(found: list[Found]) -> dict:
+    """Return what this node tells the first task: its name, its problems, and whether another node
+    may be without them."""
+    bad = [one for one in found if one.problem]
+    here = all(one.here for one in bad)
+    return {"node": node_name(), "problems": [one.problem for one in bad], "here": here}
+
+
 def _well(every: list[dict], rank: int) -> bool:
-    problems = list(dict.fromkeys(line for one in every for line in one["found"] if line))
-    if problems and rank == 0:
-        raise UserError("\n".join(problems))
-    return not problems
+    bad = [one for one in every if one["problems"]]
+    if bad and rank == 0:
+        said = "\n".join(dict.fromkeys(line for one in bad for line in one["problems"]))
+        here = all(one["here"] for one in bad)
+        raise BadNodes(said, tuple(one["node"] for one in bad)) if here else UserError(said)
+    return not bad
 
 
 def gather(folder: Path, name: str, rank: int, nodes: int, said: dict) -> list[dict]:

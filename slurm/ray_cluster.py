@@ -29,6 +29,7 @@ from common.errors import Fault, UserError
 from common.results.files import write
 from common.watch import Watch, parts
 from slurm.environment import ray_token
+from slurm.stop import node_name
 
 WAIT_S = 600  # seconds to wait for the head's address, and for all nodes to join
 STATUS_S = 60  # seconds for one answer of `ray status`, which never gives up on a dead head
@@ -108,7 +109,7 @@ def _look_here(lost: Path, process: subprocess.Popen, ended: threading.Event) ->
     watches: dict[str, Watch] = {}
     while not ended.wait(LOOK_S / 4) and process.poll() is None:
         if wrong := wrong_here(process.pid, watches, time.monotonic()):
-            write(lost, f"on {socket.gethostname()}: {wrong}")
+            write(lost, f"node={node_name()}: {wrong}")
             return
 
 
@@ -159,7 +160,7 @@ def work(folder: Path, gpus: int) -> str:
             if (folder / "done").exists():
                 return "worker"
             if (folder / "whole").exists():  # a new Ray would be a node without verl's actors
-                write(folder / "lost", f"Ray has lost the node {socket.gethostname()}")
+                write(folder / "lost", f"node={node_name()}: its Ray has ended")
                 break
     finally:
         _clear(Path(scratch), folder)  # Ray writes to this path on each node

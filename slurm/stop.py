@@ -14,12 +14,16 @@ KILL, a lost node, an operator's scontrol requeue  nothing; resumes from the per
 
 import os
 import signal
+import socket
 import subprocess
 import threading
 import time
+from collections.abc import Iterable
 from datetime import datetime
 
 from common.errors import UserError
+
+UP = ("idle", "alloc", "mix", "comp", "plnd")  # states of a node that takes or runs jobs
 
 
 class Stopped(BaseException):
@@ -131,20 +135,45 @@ def preempted(job_id: str) -> bool:
     return any(w.startswith("PreemptTime=") and w != "PreemptTime=None" for w in words)
 
 
-def requeue(job_id: str) -> None:
-    """Put this job, or this one element of its array, back into the queue.
+def requeue(job_id: str, avoid: Iterable[str] = ()) -> None:
+    """Put this job, or this one element of its array, back into the queue; from now on it stays off
+    the nodes `avoid` if enough others like them are there.
 
     SLURM answers a requeue by sending TERM to the whole step, including `scontrol` itself. A killed
-    scontrol looks like a failed requeue, so a shell makes it ignore TERM. Raises UserError if SLURM
-    refuses.
+    scontrol looks like a failed requeue, so a shell makes it ignore TERM. SLURM changes the nodes
+    of waiting jobs only. Raises UserError if SLURM refuses to requeue.
     """
-    command = ["sh", "-c", "trap '' TERM; exec scontrol requeue \"$0\"", job_id]
+    script = "trap '' TERM; scontrol requeue \"$0\" || exit; "
+    script += '[ -z "$1" ] || scontrol update JobId="$0" ExcNodeList="$1" || true'
+    command = ["sh", "-c", script, job_id, _excluded(job_id, {*avoid})]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     if done.returncode:
         raise UserError(
             f"job {job_id} saved a checkpoint but SLURM refused to requeue it "
             f"({done.stderr.strip()[:200]}); submit again to resume from there"
         )
+
+
+def _excluded(job_id: str, avoid: set[str]) -> str:
+    """Return the nodes that the job excludes so far and those to `avoid`, as scontrol takes them;
+    "" to leave the job as it is. A job with too few nodes left would wait for ever, so as many as
+    it takes must remain that are up and have the GPUs and features of those to avoid."""
+    command = ("squeue", "-h", "-j", job_id, "-o", "%D|%P|%x")
+    asked = _output(*command).strip().split("|") if avoid else []
+    if len(asked) != 3:
+        return ""
+    count, partition, names = asked
+    excluded = avoid | {*(_output("scontrol", "show", "hostnames", names) if names else "").split()}
+    lines = _output("sinfo", "-hN", "-p", partition, "-o", "%N|%t|%G|%f").splitlines()
+    nodes = {name: (state, kind) for name, state, kind in (line.split("|", 2) for line in lines)}
+    alike = {kind for name, (_, kind) in nodes.items() if name in avoid}
+    up = {name for name, (state, kind) in nodes.items() if state in UP and kind in alike}
+    return ",".join(sorted(excluded)) if len(up - excluded) >= int(count) else ""
+
+
+def node_name() -> str:
+    """Return this node's name, as SLURM gives it."""
+    return os.environ.get("SLURMD_NODENAME") or socket.gethostname().split(".")[0]
 
 
 def _output(*command: str) -> str:

@@ -47,9 +47,10 @@ def test_each_check_names_its_key_and_what_it_saw(bad, key, says):
     need = replace(H100, nodes=2)
     for well in (SOUND, replace(SOUND, cpus=9, tmpdir="/" + 24 * "x")):
         assert not [one for one in judged(need, well) if one.problem]
-    (problem,) = [one.problem for one in judged(need, replace(SOUND, **bad)) if one.problem]
-    assert problem.startswith(key)
-    assert says in problem
+    (found,) = [one for one in judged(need, replace(SOUND, **bad)) if one.problem]
+    assert found.problem.startswith(key)
+    assert says in found.problem
+    assert found.here == key.startswith(("/dev/shm", "gpus_per_node", "GPU 1"))
 
 
 def test_the_sum_over_all_gpus_is_judged():
@@ -97,6 +98,17 @@ def test_the_first_task_says_what_another_node_has_found(tmp_path, monkeypatch):
     answers["second"] = outcome(need, tmp_path, 1)
     first.join(30)
     assert answers == {"first": "flash-attn=gone: on the second node", "second": False}
+
+
+@pytest.mark.parametrize("here", [True, False])
+def test_a_problem_of_one_node_may_be_none_of_another(tmp_path, monkeypatch, here):
+    monkeypatch.setenv("SLURMD_NODENAME", "n7")
+    monkeypatch.setattr(node, "facts", lambda *_: SOUND)
+    both = [Found("GPUs", "", "gpus_per_node=2", here=True), Found("CPUs", "", "cpus=8", here)]
+    monkeypatch.setattr(node, "judged", lambda *_: both)
+    with pytest.raises(UserError, match="gpus_per_node=2\ncpus=8") as error:
+        node.ready(H100, tmp_path)
+    assert getattr(error.value, "nodes", None) == (("n7",) if here else None)
 
 
 def test_a_node_that_says_nothing_is_named(tmp_path, monkeypatch):

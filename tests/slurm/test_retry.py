@@ -11,30 +11,91 @@ from common.backends.verl.checkpoints import LATEST, drop_old
 from common.backends.verl.tuning import ACTOR, PASS, ROLLOUT
 from common.errors import Fault, UserError
 from common.results.files import write
-from slurm import job
+from slurm import job, stop
 from slurm.attempts import attempts
-from slurm.retry import MOST, again
+from slurm.retry import MOST, STUCK, Attempt, BadNodes, after
+from slurm.stop import Stopped
 
 
 class OutOfMemory(Fault):
     eased = True
 
 
+IDLE, WELL, TRIED = {"how": "x", "idle": True}, {"how": "x"}, {"how": "x", "again": True}
+USER, CUDA = UserError("optim.lr=9"), RuntimeError("CUDA error: an illegal memory access")
+GONE = {"stopped": True, "returns": True, "preempted": True}
+LIMIT = {"stopped": True, "returns": True}
+
+
 @pytest.mark.parametrize(
-    ("error", "saved", "tried", "expected"),
+    ("error", "steps", "earlier", "how", "expected"),  # steps: began, saved, reached
     [
-        (Fault("NCCL"), 4, 0, True),
-        (RuntimeError("CUDA error: an illegal memory access"), 4, MOST - 1, True),
-        (Fault("NCCL"), 4, MOST, False),
-        (Fault("NCCL"), 2, 0, False),  # no checkpoint since its start
-        (OutOfMemory("smaller passes"), 2, 0, True),
-        (OutOfMemory("smaller passes"), 2, MOST, False),
-        (UserError("optim.lr=9: too high"), 4, 0, False),
-        (KeyboardInterrupt(), 4, 0, False),
+        (Fault("x"), (2, 4, 4), [], {}, "back again"),
+        (CUDA, (2, 4, 4), (MOST - 1) * [TRIED], {}, "back again"),
+        (Fault("x"), (2, 4, 4), MOST * [TRIED], {}, ""),
+        (USER, (2, 4, 4), [], {}, ""),
+        (KeyboardInterrupt(), (2, 4, 4), [], {}, ""),
+        # no checkpoint since its start: settings that have worked may meet a fault early, too
+        (Fault("x"), (2, 2, 3), [WELL, IDLE], {}, "back again idle"),
+        (Fault("x"), (2, 2, 3), [IDLE, IDLE], {}, "stuck idle"),
+        (Fault("x"), (2, 2, 3), [IDLE, WELL, IDLE], {}, "back again idle"),
+        (Fault("x"), (0, 0, 3), [], {}, "back again idle"),
+        (Fault("x"), (0, 0, 3), [{"start": 1.0, "step": 0}, IDLE], {}, "stuck idle"),
+        (OutOfMemory("x"), (0, 0, 0), [TRIED, TRIED], {}, "back again"),
+        (OutOfMemory("x"), (0, 0, 0), MOST * [TRIED], {}, ""),
+        # stopped and lost
+        (Stopped("x"), (2, 4, 4), MOST * [TRIED], LIMIT, "back"),
+        (Stopped("x"), (2, 4, 4), [], {"stopped": True}, ""),
+        (Stopped("x"), (2, 2, 3), [IDLE], LIMIT, "back idle"),
+        (Stopped("x"), (2, 2, 3), [IDLE, IDLE], LIMIT, "stuck idle"),
+        (Stopped("x"), (2, 2, 3), [IDLE, IDLE], GONE, "back"),
+        (Stopped("x"), (2, 2, 2), [IDLE, IDLE], GONE, "stuck idle"),
+        (Fault("x"), (2, 2, 3), [IDLE, IDLE], GONE, "back"),
+        (CUDA, (2, 4, 4), [], {"stopped": True}, ""),
+        (USER, (0, 0, 0), [IDLE], {"lost": "2 nodes"}, "back idle"),
+        (USER, (0, 0, 0), [IDLE, IDLE], {"lost": "2 nodes"}, "stuck idle"),
     ],
 )
-def test_what_is_tried_again(error, saved, tried, expected):
-    assert again(error, began=2, saved=saved, tried=tried) is expected
+def test_what_is_tried_again(error, steps, earlier, how, expected):
+    then = after(error, Attempt(*steps, "n1"), earlier, **how)
+    said = {name for name in ("back", "again", "stuck", "idle") if getattr(then, name)}
+    assert said == {*expected.split()}
+
+
+@pytest.mark.parametrize(
+    ("error", "node", "lost", "expected"),
+    [
+        (CUDA, "n1", "", ("n1",)),
+        (CUDA, "", "", ()),  # which of them was it?
+        (RuntimeError("CUDA error: out of memory"), "n1", "", ()),
+        (BadNodes("GPU 1=41.2", ("n2", "n3")), "", "", ("n2", "n3")),
+        (USER, "", "node=n4: raylet (pid 7) has died", ("n4",)),
+        (USER, "", "Ray has lost a node: 1 of 2 nodes answer", ()),
+        (UserError("CUDA error: x"), "n1", "", ()),  # it does not come back
+    ],
+)
+def test_a_bad_node_is_avoided(error, node, lost, expected):
+    assert after(error, Attempt(2, 4, 4, node), [], lost=lost).avoid == expected
+
+
+SINFO = "n1|mix|gpu:8|h100\nn2|idle|gpu:8|h100\nn3|down*|gpu:8|h100\nn4|idle|gpu:8|a100"
+
+
+@pytest.mark.parametrize(
+    ("avoid", "asked", "expected"),
+    [
+        (["n1"], "1|low|", "n1"),
+        (["n1"], "2|low|", ""),  # only n2 is left
+        (["n1", "n2"], "1|low|", ""),  # n3 is down and n4 has other GPUs
+        (["n1"], "1|low|n[4-5]", "n1,n4,n5"),
+        (["n1"], "", ""),
+        ([], "1|low|n4", ""),
+    ],
+)
+def test_as_many_nodes_as_a_job_takes_are_never_excluded(monkeypatch, avoid, asked, expected):
+    said = {"squeue": asked + "\n", "scontrol": "n4\nn5\n", "sinfo": SINFO}
+    monkeypatch.setattr(stop, "_output", lambda program, *_: said[program])
+    assert stop._excluded("7", {*avoid}) == expected
 
 
 class Scripted:
@@ -75,44 +136,46 @@ def full_disk(path: Path, monkeypatch) -> UserError:
 def test_a_job_goes_back_into_the_queue_while_it_gets_further(tmp_path, monkeypatch):
     requeued = []
     monkeypatch.setenv("SLURM_JOB_ID", "7")
-    monkeypatch.setattr(job, "requeue", requeued.append)
+    monkeypatch.setattr(job, "requeue", lambda key, avoid: requeued.append((key, *avoid)))
     full = full_disk(tmp_path / "x", monkeypatch)
-    ends = [(2, RuntimeError("NCCL")), (4, full), (4, full), (6, None)]
+    monkeypatch.setenv("SLURMD_NODENAME", "n1")
+    ends = [(2, CUDA), (4, full), *STUCK * [(4, full)], (6, None)]
     one = Scripted(tmp_path, monkeypatch, *ends)
-    for step, count in ((2, 1), (4, 2), (4, 2)):  # the disk is still full: it ends there
+    for count in (1, 2, 3, 4, 4):  # the disk is still full: it ends there
         with pytest.raises((RuntimeError, UserError)):
             one.task()
-        assert requeued == ["7"] * count, step
+        assert requeued == [("7", "n1"), *3 * [("7",)]][:count]
     assert one.task() == "done"
     rows = attempts(tmp_path / "job")
-    assert [row["step"] for row in rows if "start" in row] == [0, 2, 4, 4]
-    assert [row.get("again", False) for row in rows if "how" in row] == [True, True, False, False]
+    assert [row["step"] for row in rows if "start" in row] == [0, 2, 4, 4, 4, 4]
+    again = [row.get("again", False) for row in rows if "how" in row]
+    assert again == [True, True, True, True, False, False]
 
 
 def test_a_job_that_has_lost_a_node_goes_back_into_the_queue_a_few_times(tmp_path, monkeypatch):
     requeued = []
     monkeypatch.setenv("SLURM_JOB_ID", "7")
-    monkeypatch.setattr(job, "requeue", requeued.append)
-    write(tmp_path / "job" / "ray-7-0" / "lost", "Ray has lost the node b")
-    lost = UserError("backend=verl: Ray has lost the node b")
-    one = Scripted(tmp_path, monkeypatch, *[(0, lost)] * job.STUCK)
-    for _ in range(job.STUCK - 1):
-        with pytest.raises(UserError, match="lost the node b"):
+    monkeypatch.setattr(job, "requeue", lambda key, avoid: requeued.append((key, *avoid)))
+    write(tmp_path / "job" / "ray-7-0" / "lost", "node=b: its Ray has ended")
+    lost = UserError("backend=verl: node=b: its Ray has ended")
+    one = Scripted(tmp_path, monkeypatch, *[(0, lost)] * STUCK)
+    for _ in range(STUCK - 1):
+        with pytest.raises(UserError, match="node=b: its Ray"):
             one.task()
-    with pytest.raises(UserError, match="3 attempts began at step 0"):
+    with pytest.raises(UserError, match=f"{STUCK} attempts began at step 0"):
         one.task()
-    assert requeued == ["7"] * (job.STUCK - 1)
+    assert requeued == [("7", "b")] * (STUCK - 1)
 
 
 def test_without_slurm_the_task_asks_for_another_try(tmp_path, monkeypatch):
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
-    one = Scripted(tmp_path, monkeypatch, (2, Fault("NCCL")), (2, Fault("NCCL")))
+    one = Scripted(tmp_path, monkeypatch, (2, Fault("NCCL")), (2, UserError("optim.lr=9")))
     with pytest.raises(SystemExit) as ended:
         one.task()
     assert ended.value.code == job.AGAIN
-    with pytest.raises(Fault):
+    with pytest.raises(UserError):
         one.task()
-    assert one.hows() == ["failed: NCCL", "failed: NCCL"]
+    assert one.hows() == ["failed: NCCL", "failed: optim.lr=9"]
 
 
 # ---- what verl's next start finds
