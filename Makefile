@@ -57,8 +57,8 @@ report: $(VENV)/.ready ## results/report/index.html: what each paper claims, and
 	$(RLVR) report
 
 # No environment is made: a machine with a GPU has its own PyTorch, which PYTHON names.
-gpu-day: ## one NVIDIA GPU, half an hour: tests, speed, Table 4's mazes; again: goes on [MINUTES=30] [PYTHON=python3] (docs/gpu.md)
-	$(PYTHON) -m bench.gpu_day $(if $(MINUTES),minutes=$(MINUTES))
+gpu-day: ## one NVIDIA GPU, half an hour: tests, speed, Table 4's mazes; again: goes on; PROGRAMME=ladder: the study at 10 M parameters [MINUTES=30] [PYTHON=python3] (docs/gpu.md)
+	$(PYTHON) -m bench.gpu_day $(if $(PROGRAMME),programme=$(PROGRAMME)) $(if $(MINUTES),minutes=$(MINUTES))
 
 check: $(READY) ## the loop of every change, two to three minutes: lint, types and the tests that need nothing
 	$(MAKE) --jobs=3 --keep-going --output-sync=target test-quick types lint

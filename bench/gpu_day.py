@@ -1,13 +1,14 @@
 """The first half hour on one GPU, and every further one.
 
-    python -m bench.gpu_day [minutes=30] [size=full] [results_dir=results]        (make gpu-day)
+    python -m bench.gpu_day [programme=mazes] [minutes=30] [size=full] [workers=8] [results_dir=DIR]
 
-Runs three parts in this order: the tests of tests/gpu and, where verl and vLLM are installed, those
-of tests/cluster that take a GPU (a whole run of backend=verl with its evaluation); bench.gpu; then
-the mazes of F-GRPO's second version (Table 4), cheapest row (experiment) first. The rows save
-checkpoints, so that the same command goes on where it stopped. The folder to commit (docs/gpu.md)
-is RESULTS/reference/gpu/<device>/, with summary.md, speeds, versions, metrics and the samples'
-hashes.
+`make gpu-day` calls it. programme=mazes runs three parts in this order: the tests of tests/gpu and,
+where verl and vLLM are installed, those of tests/cluster that take a GPU (a whole run of
+backend=verl with its evaluation); bench.gpu; then the mazes of F-GRPO's second version (Table 4),
+cheapest row (experiment) first. programme=ladder trains the study's Countdown at 10 M parameters,
+`workers` runs side by side. All runs save checkpoints, so that the same command goes on where it
+stopped. The folder to commit (docs/gpu.md) is RESULTS/reference/gpu/<device>/, with summary.md or
+ladder.md, speeds, versions, metrics and the samples' hashes.
 
 It needs one NVIDIA GPU and the packages that docs/gpu.md names, but no network.
 size=smallest runs all of it in a minute or two; none of its numbers means anything.
@@ -26,7 +27,7 @@ from bench.gpu import ON_GPU, SMOKE, Plan, device, measured, require_gpu
 from common.cli import guard
 from common.config.files import ROOT
 from common.config.words import options
-from common.errors import require
+from common.errors import one_of, require
 
 WITH_VERL = ("tests/cluster/test_verl_on_cuda.py", "tests/cluster/test_verl_run.py")
 TESTS, BENCH = 0.2, 0.45  # shares of the time after which tests and bench.gpu have ended
@@ -34,16 +35,22 @@ TESTS, BENCH = 0.2, 0.45  # shares of the time after which tests and bench.gpu h
 
 @dataclass(frozen=True)
 class Size:
-    scale: str  # a scale of F-GRPO's reproduce.yaml
+    scales: dict[str, str]  # programme -> a scale of the reproduce.yaml of its paper
     plan: Plan  # plan of bench.gpu
     tests: tuple[str, ...]  # arguments of pytest
-    rows: int  # how many rows to train at most, the cheapest first
+    rows: int  # how many rows of the mazes to train at most, the cheapest first
 
 
+PAPERS = {"mazes": "f_grpo", "ladder": "study"}  # programme -> paper
 SIZES = {
-    "full": Size("gpu", ON_GPU, ("tests/gpu", "--ignore=tests/gpu/test_day.py"), 19),
+    "full": Size(
+        {"mazes": "gpu", "ladder": "ladder"},
+        ON_GPU,
+        ("tests/gpu", "--ignore=tests/gpu/test_day.py"),
+        19,
+    ),
     "smallest": Size(
-        "gpu_smoke",
+        {"mazes": "gpu_smoke", "ladder": "ladder_smoke"},
         replace(SMOKE, device="cuda", matmul=64),
         ("tests/gpu/test_training.py", "-k", "several"),
         3,
@@ -52,46 +59,72 @@ SIZES = {
 
 
 def main(words: list[str]) -> None:
-    given = options(words, {"minutes": "30", "size": "full", "results_dir": "results"})
-    size, minutes = SIZES.get(given["size"]), given["minutes"]
+    given = options(
+        words,
+        dict(programme="mazes", minutes="30", size="full", workers="8", results_dir="results"),
+    )
+    size = SIZES.get(given["size"])
     require(size is not None, "size", given["size"], f"use one of {', '.join(SIZES)}")
-    require(minutes.isdigit() and int(minutes) > 0, "minutes", minutes, "give whole minutes")
+    one_of("programme", given["programme"], [*PAPERS])
+    for key in ("minutes", "workers"):
+        right = given[key].isdigit() and int(given[key]) > 0
+        require(right, key, given[key], "give a whole number")
     require_gpu("bench.gpu_day")
-    Day(size, 60.0 * int(minutes), Path(given["results_dir"])).run()
+    seconds, workers = 60.0 * int(given["minutes"]), int(given["workers"])
+    Day(given["programme"], size, seconds, workers, Path(given["results_dir"])).run()
 
 
 class Day:
     """One call of the command. At any moment `folder` has what the call has found so far."""
 
-    def __init__(self, size: Size, seconds: float, results: Path):
+    def __init__(self, programme: str, size: Size, seconds: float, workers: int, results: Path):
         from bench.gpu_rows import runs
 
+        self.programme, self.workers = programme, workers
         self.size, self.seconds, self.start = size, seconds, time()
         about = device(size.plan)
         name = "".join(c if c.isalnum() else "-" for c in about["device"].lower()).strip("-")
         self.results, self.folder = results, results / "reference" / "gpu" / name
-        self.runs = runs(size.scale, results)[: size.rows]
+        found = runs(PAPERS[programme], size.scales[programme], results)
+        self.runs = found[: size.rows] if programme == "mazes" else found
         self.said: list[str] = []
 
     def run(self) -> None:
         from bench.command import circumstances
-        from bench.gpu_rows import train
         from common.results.files import write_json
 
-        write_json(self.folder / "machine.json", circumstances() | device(self.size.plan))
+        machine = {"mazes": "machine.json", "ladder": "ladder_machine.json"}[self.programme]
+        write_json(self.folder / machine, circumstances() | device(self.size.plan))
         self.tell(f"{device(self.size.plan)['device']}, {self.seconds / 60:.0f} minutes")
+        {"mazes": self.mazes, "ladder": self.ladder}[self.programme]()
+        self.keep()
+        self.tell(f"{self.folder}: commit it (docs/gpu.md); the same command goes on")
+        failed = [line for line in self.said if "FAILED" in line]
+        require(
+            not failed, "parts that failed", len(failed), f"look into {self.folder}"
+        )
+
+    def mazes(self) -> None:
+        from bench.gpu_rows import train
+
         self.attempt("tests/gpu", self.tests)
         self.attempt("bench.gpu", self.bench)
         for x in self.runs:
             self.keep()
             if time() < self.start + self.seconds:
                 self.attempt(x.label, lambda x=x: self.tell(train(x, self.start + self.seconds)))
+
+    def ladder(self) -> None:
+        """Make the base models, then train from those that pass the gate, side by side."""
+        from bench.gpu_rows import side_by_side, started
+
+        end = self.start + self.seconds
+        bases = [x for x in self.runs if x.optim.steps == 0]
+        self.attempt("base models", lambda: side_by_side(bases, end, self.workers))
         self.keep()
-        self.tell(f"{self.folder}: commit it (docs/gpu.md); the same command goes on")
-        failed = [line for line in self.said if "FAILED" in line]
-        require(
-            not failed, "parts that failed", len(failed), f"look at {self.folder / 'summary.md'}"
-        )
+        good = started(bases, self.tell)
+        rest = [x for x in self.runs if x.optim.steps > 0 and x.seed in good]
+        self.attempt("rows", lambda: side_by_side(rest, end, self.workers))
 
     def tell(self, line: str) -> None:
         minutes, seconds = divmod(int(time() - self.start), 60)
@@ -147,12 +180,16 @@ class Day:
 
     def keep(self) -> None:
         """Write what a reader needs of the runs so far, and the summary page."""
-        from bench.gpu_rows import gather
+        from bench.gpu_rows import gather, gather_ladder
         from common.results.files import write
 
-        page = gather(self.runs, self.folder)
+        name, kept = {
+            "mazes": ("summary.md", gather),
+            "ladder": ("ladder.md", gather_ladder),
+        }[self.programme]
+        page = kept(self.runs, self.folder)
         said = "\n".join(f"    {line}" for line in self.said)
-        write(self.folder / "summary.md", f"# One GPU\n\n{page}\n\nThe last call:\n\n{said}\n")
+        write(self.folder / name, f"# One GPU\n\n{page}\n\nThe last call:\n\n{said}\n")
 
 
 if __name__ == "__main__":

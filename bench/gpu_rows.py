@@ -1,7 +1,8 @@
-"""The maze rows (experiments) of bench/gpu_day.py: training until a given time, and what is kept of
-the runs."""
+"""The rows (experiments) of bench/gpu_day.py: training until a given time, and what is kept of the
+runs."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from time import time
 
@@ -13,13 +14,15 @@ from common.results.files import read_jsonl, sha256, write_csv, write_json
 from common.sweeps.plan import changed, experiments, scales_of
 from common.sweeps.reproduce import done
 from common.sweeps.reproduce import train as trained
+from common.sweeps.schedule import run_all
 
 EVERY = 100  # steps between the points of the curve that is kept
+START = (10.0, 60.0)  # pass@1 of a base model of the ladder on dev prompts, percent (docs/gpu.md)
 
 
-def runs(scale: str, results: Path) -> list[Experiment]:
-    """Return the rows of Table 4, cheapest first."""
-    config = scales_of("f_grpo", f"scale={scale}", f"results_dir={results}")
+def runs(paper: str, scale: str, results: Path) -> list[Experiment]:
+    """Return the runs of the scale in their order."""
+    config = scales_of(paper, f"scale={scale}", f"results_dir={results}")
     return experiments(changed(config, ["device=cuda"]))
 
 
@@ -45,6 +48,52 @@ def train(x: Experiment, end: float) -> str:
     steps, seconds = steps_done(x) - before, time() - start
     per = f", {seconds / steps:.3g} s a step, evaluations among them" if steps else ""
     return f"{x.label}: {word}, step {steps_done(x)} of {x.optim.steps}{per}"
+
+
+def side_by_side(runs: list[Experiment], end: float, workers: int) -> None:
+    """Train `runs` until the time `end`, or continue their training, in `workers` processes that
+    share the GPU; one worker is this process. Raises UserError that names the failed ones."""
+    left = [x for x in runs if not done(x)]
+    if workers > 1 and left:
+        run_all([(x.run_id, trained, (x, end)) for x in left], min(workers, len(left)))
+    else:
+        for x in left:
+            trained(x, end)
+
+
+def started(runs: list[Experiment], tell: Callable[[str], None]) -> set[int]:
+    """Return the seeds whose base model passes the gate (START), and tell each that does not."""
+    good = set()
+    for x in runs:
+        path = folder_of(x) / "eval" / "step-00000.csv"
+        if not path.exists():
+            tell(f"{x.run_id}: no base model yet")
+            continue
+        rows = pd.read_csv(path).set_index(["benchmark", "metric"])["value"]
+        value = rows["dev_natural", "pass@1"]
+        if START[0] <= value <= START[1]:
+            good.add(x.seed)
+        else:
+            tell(f"{x.run_id}: FAILED, pass@1 {value:.1f} % on dev prompts is outside {START}")
+    return good
+
+
+def gather_ladder(runs: list[Experiment], folder: Path) -> str:
+    """Write the ladder's rows, counts and tables to <folder>/study_ladder/, and return the table of
+    the page: how many seeds of each row are finished."""
+    from papers.study.figures import tabulate
+
+    if any(done(x) for x in runs):
+        tabulate(Path(runs[0].results_dir), runs[0].paper, folder)
+        tables = folder / runs[0].paper / "laptop"  # with runs.csv they would ask for run folders
+        (tables / "runs.csv").rename(folder / "ladder_runs.csv")
+    states: dict[tuple, list[int]] = {}
+    for x in runs:
+        states.setdefault((x.table, x.label, x.optim.steps), []).append(done(x))
+    lines = ["| table | row | steps | seeds finished |", "| --- | --- | ---: | ---: |"]
+    for named, found in states.items():
+        lines.append(f"| {' | '.join(map(str, named))} | {sum(found)} of {len(found)} |")
+    return "\n".join(lines)
 
 
 def gather(runs: list[Experiment], folder: Path) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from common.comparison.frontier import ACCURACY, BASE, DIVERSITY, GRPO, LOWER, RATE, curves
-from common.comparison.gather import LAPTOP, gather, read
+from common.comparison.gather import LAPTOP, gather, gathered
 from common.palette import GREY, look
 from common.plotting import panels, save
 from common.results.files import write_csv
@@ -24,15 +24,26 @@ SIDES = {f"{GRPO} {RATE}": ("o", "at its rate"), f"{GRPO} {LOWER}": ("D", "one r
 def draw(root: Path) -> None:
     """Make everything that the results below `root` allow."""
     for name, task in TESTBEDS.items():
-        gather(root, name).write(root, name)
-        rows, counts = read(root, name, LAPTOP)
-        if len(rows):
-            found, folder = curves(counts), root / name
-            table = methods(found)
-            write_csv(folder / "controls.csv", controls(found))
-            write_csv(folder / "methods.csv", table)
-            keeps(task, table, folder / "figures" / "keeps")
-            overview(task, table, folder / "figures" / "overview")
+        table = tabulate(root, name, root)
+        if table is not None:
+            keeps(task, table, root / name / "figures" / "keeps")
+            overview(task, table, root / name / "figures" / "overview")
+
+
+def tabulate(results: Path, name: str, root: Path) -> pd.DataFrame | None:
+    """Write the rows, counts and tables of the testbed's finished runs below `results` to
+    <root>/<name>/ and return the table `methods`; None where no run is finished. Without the run
+    folders the tables are made from the rows and counts that are there."""
+    gathering = gather(results, name)
+    gathering.write(root, name)
+    one, _ = gathered(root, name, LAPTOP, gathering if gathering.scopes else None)
+    if not len(one.rows):
+        return None
+    found = curves(one.counts)
+    table = methods(found)
+    write_csv(root / name / "controls.csv", controls(found))
+    write_csv(root / name / "methods.csv", table)
+    return table
 
 
 def keeps(task: str, table: pd.DataFrame, path: Path) -> None:

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from refuses import refuses
 
-from bench import gpu_day
+from bench import gpu_day, gpu_rows
 
 pytestmark = [pytest.mark.trains, pytest.mark.process]
 
@@ -39,3 +39,23 @@ def test_what_is_missing_is_said_before_any_compute():
         gpu_day.main(["size=huge"])
     with refuses("minutes", "soon"):
         gpu_day.main(["minutes=soon"])
+
+
+def test_the_ladder_waits_for_its_gate_and_goes_on(tmp_path, capsys, monkeypatch):
+    words = ["programme=ladder", "minutes=10", "size=smallest", "workers=1"]
+    words += [f"results_dir={tmp_path}"]
+    monkeypatch.setattr(gpu_rows, "START", (99.0, 100.0))
+    with refuses("parts that failed", 3):
+        gpu_day.main(words)  # no base model is so good
+    monkeypatch.setattr(gpu_rows, "START", (0.0, 100.0))
+    gpu_day.main(words)
+    assert "FAILED" not in capsys.readouterr().out.rpartition("0:00")[2]
+    (folder,) = (tmp_path / "reference" / "gpu").iterdir()
+    tables = folder / "study_ladder"
+    found = pd.read_csv(tables / "methods.csv")
+    asked = found[(found.method == "F-GRPO (gamma=0.5)") & (found.against == "GRPO lr 1e-5")]
+    assert set(asked.n_seeds) >= {3}
+    assert len(list((tmp_path / "smoke" / "study_ladder").glob("*/DONE"))) == 9
+    before = (tables / "laptop" / "counts.csv.gz").read_bytes()
+    gpu_day.main(words)  # everything is found
+    assert (tables / "laptop" / "counts.csv.gz").read_bytes() == before

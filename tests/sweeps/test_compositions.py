@@ -12,7 +12,8 @@ from common.sweeps.plan import STUDY
 @pytest.mark.parametrize(("paper", "name"), EXPERIMENTS)
 def test_every_experiment_composes_and_fits(paper, name):
     x = experiment(name, paper)
-    folder = "study_maze" if name.startswith("maze/") else paper
+    testbed = name.partition("/")[0]
+    folder = f"study_{testbed}" if testbed in ("maze", "ladder") else paper
     assert (x.paper, x.name) == (folder, name.rpartition("/")[2])  # the run folder is the file's
     assert x.sampling.prompts % x.optim.mini_batches == 0
     assert max(x.eval.k) <= x.eval.n
@@ -43,7 +44,8 @@ def test_every_scale_names_runs_that_exist_and_differ(paper, scale):
     names = [x.run_id for x in found]
     assert len(set(names)) == len(names)
     of_study = scale in ("smoke", "laptop", "full")
-    folder = "study_maze" if scale == "maze" else STUDY if of_study else paper
+    testbed = scale.partition("_")[0]
+    folder = f"study_{testbed}" if testbed in ("maze", "ladder") else STUDY if of_study else paper
     assert {x.paper for x in found} == {folder}
 
 
