@@ -100,9 +100,7 @@ class Day:
         self.keep()
         self.tell(f"{self.folder}: commit it (docs/gpu.md); the same command goes on")
         failed = [line for line in self.said if "FAILED" in line]
-        require(
-            not failed, "parts that failed", len(failed), f"look into {self.folder}"
-        )
+        require(not failed, "parts that failed", len(failed), f"look into {self.folder}")
 
     def mazes(self) -> None:
         from bench.gpu_rows import train
