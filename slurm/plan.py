@@ -6,7 +6,7 @@ train -> measure
 all -> compare
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -86,21 +86,18 @@ def plan(
         first.setdefault(key, Job("command", key, commands[key]))
         return (key,)
 
-    def suites(some: Iterable[Evaluate]) -> list[Job]:
+    def suites(some: Iterable[Evaluate]) -> Iterator[Job]:
         groups: dict[tuple[Kind, str], list[Evaluate]] = {}
         for e in some:
             groups.setdefault(("score" if e.scores else "evaluate", e.row.trained), []).append(e)
-        return [suite(kind, Suite(own), known[trained]) for (kind, trained), own in groups.items()]
-
-    def suite(kind: Kind, config: Suite, of: Experiment) -> Job:
-        needs: dict[str, None] = {}
-        for e in config.evaluations:
-            row = e.row
-            waits = (row.trained, row.baseline)
-            waits = made_by(of) if row.checkpoint == UNTRAINED else waits
-            needs |= dict.fromkeys(key for key in (*waits, e.scores) if key is not None)
-        key = run_name(f"{of.run_id}-{kind}", {"runs": config.names})
-        return Job(kind, key, config, tuple(needs), of=of)
+        for (kind, trained), own in groups.items():
+            config, needs = Suite(own), dict[str | None, None]()
+            for e in own:
+                start = e.row.checkpoint == UNTRAINED
+                waits = made_by(known[trained]) if start else (e.row.trained, e.row.baseline)
+                needs |= dict.fromkeys((*waits, e.scores))
+            key = run_name(f"{trained}-{kind}", {"runs": config.names})
+            yield Job(kind, key, config, tuple(filter(None, needs)), of=known[trained])
 
     def rated(e: Evaluate, of: Experiment) -> str:
         """Return the name of a run that measures solve rates."""
@@ -146,13 +143,10 @@ def missing(jobs: list[Job], done: set[str], queued: set[str]) -> list[Job]:
     lacking = [job for job in (_left(job, done | queued) for job in jobs) if job is not None]
     heavy = ("train", "measure", *EVALUATED)
     wanted = {name for job in lacking if job.kind in heavy for name in job.makes}
-
-    def needed(job: Job) -> bool:
-        return not wanted.isdisjoint(job.makes)
-
-    while more := {name for job in lacking if needed(job) for name in job.needs} - wanted:
+    needs = {name: job.needs for job in lacking for name in job.makes}
+    while more := {name for one in wanted for name in needs.get(one, ())} - wanted:
         wanted |= more
-    runs = [job for job in lacking if needed(job)]
+    runs = [job for job in lacking if not wanted.isdisjoint(job.makes)]
     compare = [job for job in jobs if job.kind == "compare" and (runs or job in lacking)]
     return runs + compare
 

@@ -62,11 +62,6 @@ def cells(root: Path, paper: str) -> list[Cell]:
     return [_cell(root, paper, row, known.get(row["job_id"])) for row in rows.values()]
 
 
-def is_done(root: Path, paper: str, job: plan.Job) -> bool:
-    """Return whether the results of all the job's runs exist."""
-    return made(root, paper, job) == job.makes
-
-
 def made(root: Path, paper: str, job: plan.Job) -> tuple[str, ...]:
     """Return the names of the job's runs whose results exist. A comparison's exists if it saw all
     finished runs."""

@@ -34,13 +34,6 @@ class Chunk(NamedTuple):
         return self.every[self.start : self.start + self.x.per_chunk]
 
 
-class Group(NamedTuple):
-    """The chunks of evaluations that one engine can draw: those that are `like` x."""
-
-    x: Evaluate
-    chunks: Iterator[Chunk]
-
-
 def like(x: Evaluate) -> str:
     """Return the settings that an engine is loaded with."""
     reported = kept(temperature=x.temperature, top_p=x.top_p) if x.engine == "vllm" else None
@@ -49,16 +42,16 @@ def like(x: Evaluate) -> str:
 
 
 def drawn_here(
-    groups: Sequence[Group], on_chunk: Callable[[], None]
+    groups: Sequence[Iterator[Chunk]], on_chunk: Callable[[], None]
 ) -> Generator[tuple[Chunk, Rows]]:
-    """Yield the chunks and their rows, one after another, drawn by engine=local. `on_chunk` is
-    called before each chunk. Raises UserError if a prompt of an evaluation does not fit the model's
-    context."""
+    """Yield the chunks and their rows, one after another, drawn by engine=local. The chunks of a
+    group are alike (`like`). `on_chunk` is called before each chunk. Raises UserError if a prompt
+    of an evaluation does not fit the model's context."""
     for group in groups:
         loaded = x = None
-        for chunk in group.chunks:
+        for chunk in group:
             on_chunk()
-            loaded = loaded or local_model(group.x)
+            loaded = loaded or local_model(chunk.x)
             if chunk.x is not x:
                 x, texts = chunk.x, [prompt.text for prompt in chunk.every]
                 require_context(*loaded, texts, x.max_tokens, "max_tokens")

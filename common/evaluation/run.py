@@ -33,20 +33,20 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from common.datasets.commits import read_from
 from common.datasets.templates import of_model
 from common.errors import UserError
 from common.evaluation import checkpoints
 from common.evaluation.config import Evaluate
-from common.evaluation.engines import Chunk, Group, Rows, drawn_here, like
+from common.evaluation.engines import Chunk, Rows, drawn_here, like
 from common.evaluation.samples import scored
-from common.evaluation.scoring import Loaded, score
+from common.evaluation.scoring import score
 from common.evaluation.store import finish, keep, keep_problems, missing, problems
-from common.evaluation.workers import drawn_by_vllm
+from common.evaluation.workers import drawn_by_vllm, places
 from common.models.load import device
 from common.progress import tracked
 from common.results.files import write_json
@@ -70,80 +70,83 @@ def evaluate_all(xs: Sequence[Evaluate], on_chunk: Callable[[], None] = lambda: 
     while chunks are drawn. Raises UserError if a trained model is not finished, or is another one
     than when the run began.
     """
-    kinds: dict[Callable, dict[str, list[Asked]]] = {}
+    kinds: dict[str, dict[str, list[Pending]]] = {}
     for x in xs:
         if (x.path / "DONE").exists():
             print(f"{x.path}: finished earlier, found", file=sys.stderr)
             continue
         if x.engine == "local":
             device(x.device)  # fails before prompts are read
-        asked = _asked(x)
-        draws = drawn_by_vllm if x.engine == "vllm" else drawn_here
-        groups = kinds.setdefault(_score if x.scores else draws, {})
-        groups.setdefault(like(asked.x), []).append(asked)
-    for kind, groups in kinds.items():
-        if kind is _score:
-            _score([one for group in groups.values() for one in group], on_chunk)
-        else:
-            _sample(kind, [*groups.values()], on_chunk)
+        one = Pending(x)
+        alike = kinds.setdefault("scores" if x.scores else x.engine, {})
+        alike.setdefault(like(one.x), []).append(one)
+    for kind, alike in kinds.items():
+        (_score if kind == "scores" else _sample)([*alike.values()], on_chunk)
     return [x.path for x in xs]
 
 
-class Asked(NamedTuple):
-    """An evaluation whose checkpoint is chosen."""
-
-    x: Evaluate  # its model is that checkpoint
-    taken: checkpoints.Checkpoint | None
-
-
-def _asked(x: Evaluate) -> Asked:
-    if x.row is None:
-        return Asked(x, None)
-    if x.row.checkpoint == checkpoints.UNTRAINED:
-        return Asked(x, checkpoints.Checkpoint(0, 0, str(x.model.path), ""))
-    home = Path(x.results_dir) / x.row.paper
-    trained, baseline = home / x.row.trained, home / x.row.baseline if x.row.baseline else None
-    given = (x.row.checkpoint, baseline, x.eval.name, x.row.steps)
-    taken = checkpoints.choose(trained, *given)
-    return Asked(replace(x, model=replace(x.model, path=str(trained / taken.folder))), taken)
-
-
-def _sample(draws: Callable, groups: list[list[Asked]], on_chunk: Callable[[], None]) -> None:
-    every = [one.x for group in groups for one in group]
-    sizes = [x.sizes or range(0, len(_problems(x)), x.per_chunk) for x in every]
-    there = [len([*(x.path / "samples").glob("*.jsonl.gz")]) for x in every]
-    about = {"total": sum(map(len, sizes)), "done": sum(there)}
+def _sample(groups: list[list[Pending]], on_chunk: Callable[[], None]) -> None:
+    every, first = [one for group in groups for one in group], groups[0][0].x
+    draws = partial(drawn_by_vllm, places(first)) if first.engine == "vllm" else drawn_here
+    sizes = [one.x.sizes or range(0, len(one.problems()), one.x.per_chunk) for one in every]
+    there = [len([*(one.x.path / "samples").glob("*.jsonl.gz")]) for one in every]
     with ExitStack() as stack:
-        work = [Group(group[0].x, _chunks(group, stack)) for group in groups]
-        drawn = stack.enter_context(closing(draws(work, on_chunk)))
-        for chunk, rows in tracked(drawn, every[0].path.name, **about):
+        lazy = [(chunk for one in group for chunk in one.chunks(stack)) for group in groups]
+        drawn = stack.enter_context(closing(draws(lazy, on_chunk)))
+        total = sum(map(len, sizes))
+        for chunk, rows in tracked(drawn, first.path.name, total=total, done=sum(there)):
             chunk.of.keep(chunk, rows)
 
 
-def _chunks(group: list[Asked], stack: ExitStack) -> Iterator[Chunk]:
-    """Yield the chunks that are missing. An evaluation begins only when its first chunk is taken,
-    since its problems may be large."""
-    for x, taken in group:
-        prompts = _problems(x)
-        one = Begun(x, _run(x, taken), taken.step if taken else None, stack)
-        keep_problems(one.run, prompts)
-        one.run.keep_sets(read_from(_set(x)))
-        one.left = missing(one.run, [*range(0, len(prompts), x.per_chunk)])
-        if not one.left:
-            one.finish()
-        yield from [Chunk(x, start, prompts, one) for start in one.left]
+def _score(groups: list[list[Pending]], on_chunk: Callable[[], None]) -> None:
+    last: dict = {}
+    for one in (one for group in groups for one in group):
+        score(one.x, one.hold(), one.step, last, on_chunk)
 
 
-@dataclass
-class Begun:
-    """An evaluation whose run folder this process holds."""
+class Pending:
+    """An evaluation that is not finished. Its `x` has the checkpoint that its row asks for as its
+    model. It begins with its first chunk, since its problems may be large."""
 
-    x: Evaluate
-    run: Run
-    step: int | None
-    stack: ExitStack  # what is still open at its end is closed
-    left: list[int] = field(default_factory=list)  # where the missing chunks start
-    pool: Pool | None = None  # verifies from the first chunk to the last one
+    def __init__(self, x: Evaluate):
+        self.x, self.taken, self.step = x, None, None
+        self.pool: Pool | None = None  # verifies from the first chunk to the last one
+        if x.row is None:
+            return
+        self.taken, home = checkpoints.Checkpoint(0, 0, str(x.model.path), ""), x.path.parent
+        if x.row.checkpoint != checkpoints.UNTRAINED:
+            trained, baseline = home / x.row.trained, x.row.baseline and home / x.row.baseline
+            given = (x.row.checkpoint, baseline, x.eval.name, x.row.steps)
+            self.taken = checkpoints.choose(trained, *given)
+            path = str(trained / self.taken.folder)
+            self.x = replace(x, model=replace(x.model, path=path))
+        self.step = self.taken.step
+
+    def problems(self) -> list[Prompt]:
+        x = self.x
+        self.asked = of_model(x.eval.prompts, x.model.path, x.model.revision)
+        return problems(self.asked)[: x.limit]
+
+    def hold(self) -> Run:
+        """Return the run folder, which this process holds from now on."""
+        x, config = self.x, self.x.identity()
+        if x.row is not None:
+            config |= {"scope": x.row.scope, "row": asdict(x.row)}
+        run = Run(Path(x.results_dir), x.path.parent.name, x.path.name, config)
+        if self.taken is not None:
+            keep_checkpoint(run, self.taken)
+        return run
+
+    def chunks(self, stack: ExitStack) -> Iterator[Chunk]:
+        """Yield the chunks that are missing. What is still open at the end of `stack` is closed."""
+        prompts = self.problems()
+        self.run, self.stack = self.hold(), stack
+        keep_problems(self.run, prompts)
+        self.run.keep_sets(read_from(self.asked))
+        self.left = missing(self.run, [*range(0, len(prompts), self.x.per_chunk)])
+        if not self.left:
+            self.finish()
+        yield from [Chunk(self.x, start, prompts, self) for start in self.left]
 
     def keep(self, chunk: Chunk, rows: Rows) -> None:
         """Verify and store a chunk; with the last one, measure."""
@@ -166,31 +169,6 @@ class Begun:
 
     def finish(self) -> None:
         finish(self.run, self.x.eval.name, self.x.label, self.x.seed, self.x.row, self.step)
-
-
-def _score(group: list[Asked], on_chunk: Callable[[], None]) -> None:
-    loaded = Loaded()
-    for x, taken in group:
-        score(x, _run(x, taken), taken.step if taken else None, loaded, on_chunk)
-
-
-def _set(x: Evaluate) -> dict:
-    return of_model(x.eval.prompts, x.model.path, x.model.revision)
-
-
-def _problems(x: Evaluate) -> list[Prompt]:
-    return problems(_set(x))[: x.limit]
-
-
-def _run(x: Evaluate, taken: checkpoints.Checkpoint | None) -> Run:
-    """Return the run folder, held by this process, with the checkpoint that was chosen."""
-    config = x.identity()
-    if x.row is not None:
-        config |= {"scope": x.row.scope, "row": asdict(x.row)}
-    run = Run(Path(x.results_dir), x.path.parent.name, x.path.name, config)
-    if taken is not None:
-        keep_checkpoint(run, taken)
-    return run
 
 
 def keep_checkpoint(run: Run, taken: checkpoints.Checkpoint) -> None:

@@ -33,33 +33,19 @@ from common.results.run import Run
 KEPT = ("problem_id", "sample", "outcome", "tokens", "stopped")
 
 
-class Loaded:
-    """The model that was asked for last, with its tokenizer: another one takes its place."""
-
-    def __init__(self):
-        self.model: Model | None = None
-        self.pair: tuple = ()
-
-    def of(self, model: Model, x: Evaluate) -> tuple:
-        if model != self.model:
-            self.model, self.pair = model, ()  # two would not fit the GPU
-            torch.set_num_threads(x.threads)
-            self.pair = load_model(model, Path(x.results_dir), device(x.device))
-        return self.pair
-
-
 def score(
-    x: Evaluate, run: Run, step: int | None, loaded: Loaded, on_chunk: Callable[[], None]
+    x: Evaluate, run: Run, step: int | None, last: dict, on_chunk: Callable[[], None]
 ) -> Path:
     """Score the samples of the run folder `x.scores` with `x.model`; return the run folder.
 
     samples/ then holds log_prob and entropy of each response, sums over its tokens in nats, in
-    place of its text. Raises UserError if those samples are not finished, or lack token ids.
+    place of its text. `last` is as in `_load`. Raises UserError if those samples are not finished,
+    or lack token ids.
     """
     home = x.path.parent / str(x.scores)
     if not (home / "DONE").exists():
         raise UserError(f"scores={x.scores}: {home} is not finished; its samples are waited for")
-    rows = (_rare if x.eval.rare_share else _exact)(x, run, home, loaded, on_chunk)
+    rows = (_rare if x.eval.rare_share else _exact)(x, run, home, last, on_chunk)
     where = {"table": "evaluation", "model": x.label, "seed": x.seed, "run_id": run.run_id}
     if x.row is not None:
         where |= {"table": x.row.table, "method": x.row.method, "seed": x.row.seed, "step": step}
@@ -70,7 +56,7 @@ def score(
 
 
 def _exact(
-    x: Evaluate, run: Run, home: Path, loaded: Loaded, on_chunk: Callable[[], None]
+    x: Evaluate, run: Run, home: Path, last: dict, on_chunk: Callable[[], None]
 ) -> pd.DataFrame:
     texts = {row["id"]: row["text"] for row in read_jsonl(home / "problems.jsonl.gz")}
 
@@ -79,7 +65,7 @@ def _exact(
             if start not in starts:
                 continue
             on_chunk()
-            model, tokenizer = loaded.of(x.model, x)
+            model, tokenizer = _load(x.model, x, last)
             found = scores(model, pairs(rows, texts, tokenizer))
             sums = [tuple(round(float(one.sum()), 4) for one in both) for both in found]
             measured = pd.DataFrame(sums, columns=["log_prob", "entropy"])
@@ -92,7 +78,7 @@ def _exact(
 
 
 def _rare(
-    x: Evaluate, run: Run, home: Path, loaded: Loaded, on_chunk: Callable[[], None]
+    x: Evaluate, run: Run, home: Path, last: dict, on_chunk: Callable[[], None]
 ) -> pd.DataFrame:
     """Return one result row. `home` holds the base model's samples. The chosen ones are written to
     rare.jsonl.gz, with their NLL by both models."""
@@ -107,12 +93,21 @@ def _rare(
     config = yaml.safe_load((x.path.parent / x.row.trained / "config.yaml").read_text())
     for key, of in (("nll", strict(Model, config["model"])), ("trained_nll", x.model)):
         on_chunk()
-        model, tokenizer = loaded.of(of, x)
+        model, tokenizer = _load(of, x, last)
         values = nll(model, pairs(rows, texts, tokenizer))
         rows = [row | {key: value} for row, value in zip(rows, values, strict=True)]
         del model
     write_jsonl_gz(run.path / "rare.jsonl.gz", rows)
     return change_row(rows, [row["trained_nll"] for row in rows], x.row.benchmark)
+
+
+def _load(model: Model, x: Evaluate, last: dict) -> tuple:
+    """Return the model and its tokenizer. `last` keeps those of the last call, and no others."""
+    if last.get("model") != model:
+        last.clear()
+        torch.set_num_threads(x.threads)
+        last |= {"pair": load_model(model, Path(x.results_dir), device(x.device)), "model": model}
+    return last["pair"]
 
 
 def _chunks(home: Path) -> Iterator[tuple[int, list[dict]]]:

@@ -12,9 +12,10 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -23,8 +24,7 @@ import torch
 
 from common.errors import Fault, UserError, require
 from common.evaluation.config import Evaluate
-from common.evaluation.engines import Chunk, Group, Rows, drawn, vllm_engine
-from common.evaluation.turns import next_of
+from common.evaluation.engines import Chunk, Rows, drawn, vllm_engine
 from common.types import Prompt
 from common.watch import Watch, parts, stall_s
 
@@ -64,26 +64,28 @@ class Worker:
 
 
 def drawn_by_vllm(
-    groups: Sequence[Group], on_chunk: Callable[[], None]
+    gpus: Sequence[str | None], groups: Sequence[Iterator[Chunk]], on_chunk: Callable[[], None]
 ) -> Generator[tuple[Chunk, Rows]]:
-    """Yield the chunks, each with its rows as soon as they are there, in any order. An engine stays
-    with its group; a new one takes its place for another.
+    """Yield the chunks, each with its rows as soon as they are there, in any order, drawn by an
+    engine on each of `gpus` (`places`). The chunks of a group are alike (`like`). An engine stays
+    with its group, then takes one that no other works on, then any, and is loaded for it again.
 
     `on_chunk` is called every second and may raise: the chunks that are being drawn are then lost,
     as they are with Ctrl-C. Raises what an engine raises, and UserError if an engine dies or stands
     still.
     """
-    seen, chunks, checked = places(groups[0].x), [group.chunks for group in groups], set[int]()
     engines, busy, looked = dict[int, Worker](), dict[Any, tuple[int, Chunk]](), 0.0
+    checked = set[int]()
 
     def begin(place: int) -> None:
         """Give the engine of this place something to do, if anything is left."""
         engine = engines.get(place)
-        others = {engines[other].group for other, _ in busy.values()}
-        taken = next_of(chunks, engine and engine.group, others)
-        if taken is None:
+        own, others = engine and engine.group, {engines[one].group for one, _ in busy.values()}
+        order = sorted(range(len(groups)), key=lambda one: (one != own, one in others))
+        found = ((group, chunk) for group in order for chunk in islice(groups[group], 1))
+        group, chunk = next(found, (None, None))
+        if group is None:
             return
-        group, chunk = taken
         if engine is None or engine.group != group:
             if engine is not None:
                 _end(engine)
@@ -91,13 +93,13 @@ def drawn_by_vllm(
             # first chunk, which is not stored if the check fails. A model made here (`pretrain`)
             # may first have to be made, by each engine.
             checks = group not in checked or chunk.x.model.pretrain is not None
-            engine = engines[place] = _start(group, chunk, seen[place], checks)
+            engine = engines[place] = _start(group, chunk, gpus[place], checks)
             checked.add(group)
         engine.pipe.send((chunk.x, chunk.start, chunk.prompts))
         busy[engine.pipe] = place, chunk
 
     try:
-        for place in range(len(seen)):
+        for place in range(len(gpus)):
             begin(place)
         while busy:
             on_chunk()

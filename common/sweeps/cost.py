@@ -15,7 +15,6 @@ import heapq
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from common.backends import backend, snapshots
 from common.backends.verl import layout
@@ -23,7 +22,6 @@ from common.backends.verl.layout import HELD_BYTES
 from common.datasets.prompts import stated
 from common.errors import require
 from common.evaluation.config import Evaluate
-from common.evaluation.turns import next_of
 from common.experiment import Experiment
 from common.models.size import Size
 from common.models.teacher_forcing import LOGITS, TOKENS
@@ -292,45 +290,26 @@ def estimate_evaluations(
         f"GPU(s) of {unit.memory_gb:g} GB: choose a profile with more memory",
     )
     gpus = evaluation_gpus(evaluations, profile, a, width)
-    groups: list[dict[Any, list[float]]] = [{}, {}]  # at each end, by checkpoint: of each chunk
-    stored = 0.0
+    busy, stored = [[0.0] * (gpus // width) for _ in range(2)], 0.0  # seconds of each engine
     for e in evaluations:
-        prompts = a.prompts(e.eval.name, trained.data.name)
+        prompts, sizes = a.prompts(e.eval.name, trained.data.name), _sizes(e, a)
         fits.check_prompt(prompts.longest, size, name)
         vllm, batch = a.vllm if e.engine == "vllm" else None, min(a.decode_batch, e.per_chunk * e.n)
         engine = Engine(unit, width, 1, batch, a.usable_memory, vllm)
         means = a.responses(trained.model, e.eval.name, e.max_tokens)
         for end, mean in enumerate(means):
-            drawn = [
-                Sampled(asked * e.n, mean, asked, prompts.typical, e.max_tokens, batches=1)
-                for asked in _sizes(e, a)
-            ]
-            seconds = [engine.sampling_s(one, [size], end) for one in drawn]
-            groups[end].setdefault(e.row and e.row.checkpoint, []).extend(seconds)
-            if end == 0:
-                _check_chunk(e, a.start(profile) + seconds[0], profile)
-        stored += sum(_sizes(e, a)) * e.n * means[1] * a.samples_bytes_per_token
-    ends = [_shared([*some.values()], gpus // width, a.start(profile)) for some in groups]
+            for asked in sizes:
+                one = Sampled(asked * e.n, mean, asked, prompts.typical, e.max_tokens, batches=1)
+                seconds = engine.sampling_s(one, [size], end)
+                heapq.heapreplace(busy[end], busy[end][0] + seconds)  # of the first that is free
+                if end == 0:
+                    _check_chunk(e, a.start(profile) + seconds, profile)
+        stored += sum(sizes) * e.n * means[1] * a.samples_bytes_per_token
+    for _ in range(len({e.row and e.row.checkpoint for e in evaluations}) - 1):  # further loads
+        for some in busy:
+            heapq.heapreplace(some, some[0] + a.start(profile))
+    ends = [max(some) for some in busy]
     return replace(priced(ends, gpus, stored, memory, profile, a), tensor_parallel=width)
-
-
-def _shared(groups: list[list[float]], engines: int, load_s: float) -> float:
-    """Return the seconds until so many engines have drawn all chunks, which take the given seconds,
-    in the order of `turns.next_of`. An engine that goes on with another group loads its model; the
-    first load is counted elsewhere."""
-    left, free, own = [iter(one) for one in groups], [(0.0, i) for i in range(engines)], {}
-    last = 0.0
-    while free:
-        now, engine = heapq.heappop(free)
-        taken = next_of(left, own.get(engine), {own.get(other) for _, other in free})
-        if taken is None:
-            last = max(last, now)
-            continue
-        group, seconds = taken
-        loads = own.get(engine, group) != group
-        own[engine] = group
-        heapq.heappush(free, (now + seconds + loads * load_s, engine))
-    return last
 
 
 def _sizes(e: Evaluate, a: Assumptions) -> list[int]:

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from refuses import refuses
 from common import watch
 from common.errors import UserError
 from common.evaluation import workers
-from common.evaluation.engines import Chunk, Group
+from common.evaluation.engines import Chunk
 
 pytestmark = pytest.mark.process
 
@@ -46,16 +47,15 @@ def engine(pipe, x, prompts, gpu, checks):
 def of_models(monkeypatch):
     """of_models({model: starts}, on_chunk) -> (model, start) -> row, of two engines."""
     monkeypatch.setattr(workers, "_work", engine)
-    monkeypatch.setattr(workers, "gpus", lambda device: ["3", "5"])
     x = made(Path("results"), "engine=vllm")
 
-    def group(path: str, starts: list[int]) -> Group:
+    def group(path: str, starts: list[int]) -> Iterator[Chunk]:
         own = replace(x, model=replace(x.model, path=path, pretrain=None))
-        return Group(own, iter([Chunk(own, start, [], None) for start in starts]))
+        return iter([Chunk(own, start, [], None) for start in starts])
 
     def found(models: dict, on_chunk=lambda: None) -> dict:
         groups = [group(*one) for one in models.items()]
-        drawn = [*workers.drawn_by_vllm(groups, on_chunk)]
+        drawn = [*workers.drawn_by_vllm(["3", "5"], groups, on_chunk)]
         assert len(drawn) == sum(map(len, models.values()))
         return {(chunk.x.model.path, chunk.start): rows[0] for chunk, rows in drawn}
 

@@ -59,11 +59,11 @@ def test_trainings_on_the_same_prompts_wait_for_one_pass(tiny):
     assert left == [rates[0].key, b.run_id, "compare"]  # no pass where nothing waits for it
     assert len(plan.arrays(rates)) == 1
     root = Path(a.results_dir)
-    assert not status.is_done(root, "f_grpo", rates[0])
+    assert status.made(root, "f_grpo", rates[0]) == ()
     (made,) = measurements(a)
     made.path.mkdir(parents=True)
     (made.path / "DONE").touch()
-    assert status.is_done(root, "f_grpo", rates[0])
+    assert status.made(root, "f_grpo", rates[0]) == rates[0].makes
 
 
 def test_what_starts_from_a_commands_model_waits_for_it(one, command, monkeypatch):
@@ -83,9 +83,9 @@ def test_what_starts_from_a_commands_model_waits_for_it(one, command, monkeypatc
     preflight.check([starts], [], profile, [command])  # no folder is missed that the command makes
     with refuses("model.path", command.makes):
         preflight.check([starts], [], profile)
-    assert not status.is_done(Path(), "f_grpo", jobs[0])
+    assert status.made(Path(), "f_grpo", jobs[0]) == ()
     Path(command.makes).mkdir()
-    assert status.is_done(Path(), "f_grpo", jobs[0])
+    assert status.made(Path(), "f_grpo", jobs[0]) == jobs[0].makes
 
 
 def ran(folder: Path, command: Command, nodes: int) -> list[subprocess.Popen]:
