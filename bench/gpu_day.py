@@ -97,7 +97,7 @@ class Day:
         write_json(self.folder / machine, circumstances() | device(self.size.plan))
         self.tell(f"{device(self.size.plan)['device']}, {self.seconds / 60:.0f} minutes")
         {"mazes": self.mazes, "ladder": self.ladder}[self.programme]()
-        self.keep()
+        self.attempt("tables", self.keep)
         self.tell(f"{self.folder}: commit it (docs/gpu.md); the same command goes on")
         failed = [line for line in self.said if "FAILED" in line]
         require(not failed, "parts that failed", len(failed), f"look into {self.folder}")
@@ -119,7 +119,7 @@ class Day:
         end = self.start + self.seconds
         bases = [x for x in self.runs if x.optim.steps == 0]
         self.attempt("base models", lambda: side_by_side(bases, end, self.workers))
-        self.keep()
+        self.attempt("tables", self.keep)
         good = started(bases, self.tell)
         rest = [x for x in self.runs if x.optim.steps > 0 and x.seed in good]
         self.attempt("rows", lambda: side_by_side(rest, end, self.workers))

@@ -119,7 +119,7 @@ def methods(found: Found) -> pd.DataFrame:
         (asked, (RATE, GRPO)),
         (asked, (LOWER, GRPO)),
         (own, (RATE, GRPO)),
-        ([*asked, (RATE, GRPO), *own], None),
+        ([key for key in (*asked, (RATE, GRPO), *own) if key in found], None),
     ):
         readings = [(LAST, measure) for measure in MEASURES]
         readings += [(EQUAL, DIVERSITY)] if against else []
