@@ -83,7 +83,7 @@ def gather_ladder(runs: list[Experiment], folder: Path) -> str:
     the page: how many seeds of each row are finished."""
     from papers.study.figures import tabulate
 
-    if any(done(x) for x in runs):
+    if any(x.optim.steps and done(x) for x in runs):
         tabulate(Path(runs[0].results_dir), runs[0].paper, folder)
         tables = folder / runs[0].paper / "laptop"  # with runs.csv they would ask for run folders
         (tables / "runs.csv").rename(folder / "ladder_runs.csv")
