@@ -75,7 +75,7 @@ def controls(found: Found) -> pd.DataFrame:
     rates = sorted({rate for rate, _ in found}, key=speed, reverse=True)
     rows = []
     for rate, below in zip(rates, [*rates[1:], None], strict=True):
-        if not any((rate, control.a) in found for control in DECLARED[1:]):
+        if below is None and not any((rate, one.a) in found for one in DECLARED[1:]):
             continue  # GRPO's lowest rate, which is only compared with
         for control in DECLARED:
             first = (below, GRPO) if control.a == LOWER_RATE else (rate, control.a)
