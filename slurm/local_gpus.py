@@ -1,6 +1,6 @@
 """All tasks of a plan on one machine (executor=local), each in a process with GPUs of its own. A
-training takes as many GPUs as its job asks for, up to all of them. Evaluations take one GPU each
-and run side by side.
+job takes as many GPUs as it asks for, up to all of them. Jobs run side by side where their GPUs
+allow it.
 
 `python -m slurm.local_gpus TASK` runs one task; TASK is its fields as JSON.
 """
