@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 
 from common.claims.file import LAPTOP, SCOPES
-from common.comparison.frontier import ACCURACY, DIVERSITY, GRPO, LOWER, RATE
+from common.comparison.frontier import ACCURACY, BASE, DIVERSITY, GRPO, LOWER, RATE
 from common.report.verdicts import KINDS, RL, Claim, Paper
 from common.results.tables import markdown
 
@@ -31,6 +31,17 @@ HEAD = [
     *["GPU-hours of the paper's tables", "power of one such rerun"],
 ]
 LAST, EQUAL = "after the last step", "at equal pass@1"  # readings of methods.csv
+RUNG = ("rate", "method", "reading", "against", "benchmark", "metric")  # name a row
+RUNGS = [  # reading, against and measure of each column of the size ladder
+    *((LAST, BASE, *measure) for measure in (ACCURACY, DIVERSITY)),
+    *((LAST, f"{GRPO} {RATE}", *measure) for measure in (ACCURACY, DIVERSITY)),
+    (EQUAL, f"{GRPO} {RATE}", *DIVERSITY),
+]
+LADDER = [(rate, GRPO) for rate in ("lr 3e-5", RATE, LOWER)]
+LADDER += [(RATE, f"F-GRPO (gamma={gamma})") for gamma in ("0.5", "1")]
+LADDER += [(RATE, "IAC"), (RATE, "Power (alpha=2)")]
+LADDER_HEAD = ["parameters", "row", "seeds", "pass@1, above the base", "rare pass@64, above the base"]
+LADDER_HEAD += ["pass@1, beyond GRPO", "rare pass@64, beyond GRPO", "the same at equal pass@1"]
 TESTBEDS = {"study": "Countdown", "study_maze": "mazes"}
 CONTROLLED = ("passes", "open", "fails", "not run")
 SHOWN = ("holds", "fails", "inconclusive", "mechanism not engaged", "not run")
@@ -76,7 +87,7 @@ def _numbers(claim: Claim, gaps: pd.DataFrame, study: pd.DataFrame, power: pd.Da
     yield f"{one['decided'].iloc[0]:.0%}".replace("%", " %") if len(one) else "not known"
 
 
-def _effect(row: pd.Series, word: str = "") -> str:
+def _effect(row: pd.Series | dict, word: str = "") -> str:
     """Return a difference with its interval, and with the corrected p where the interval leaves out
     0 and the claim is open."""
     digits = 1 if str(row["metric"]).startswith("pass@") else 3
@@ -128,7 +139,29 @@ def study(reference: Path) -> str:
             count = one["verdict"].value_counts()
             passed.append([name, rate, *(str(count.get(word, 0)) for word in CONTROLLED)])
     head = ["testbed", "rate", *CONTROLLED]
-    return markdown(STUDY_HEAD, lines, "llrrrrrl") + "\n" + markdown(head, passed, "llrrrr")
+    made = [markdown(STUDY_HEAD, lines, "llrrrrrl"), markdown(head, passed, "llrrrr")]
+    return "\n".join([*made, ladder(reference)])
+
+
+def ladder(reference: Path) -> str:
+    """Return the table of the size ladder (docs/gpu.md): its rows on the laptop's model and, of
+    each GPU that ran some, on the larger one."""
+    sizes = {"0.4 M": reference / "study"}
+    found = sorted(reference.glob("gpu/*/study_ladder")) or [reference / "gpu" / "none" / "ladder"]
+    sizes |= {f"10.6 M, {folder.parent.name}".removesuffix(", none"): folder for folder in found}
+    lines = []
+    for size, folder in sizes.items():
+        path = folder / "methods.csv"
+        stored = pd.read_csv(path).to_dict("records") if path.exists() else []
+        rows = {tuple(row[name] for name in RUNG): row for row in stored}
+        for rate, method in LADDER:
+            name = f"{method}, {rate.removeprefix('lr ')}" if method == GRPO else method
+            mine = [rows.get((rate, method, *column)) for column in RUNGS]
+            seeds = max((row["n_seeds"] for row in mine if row is not None), default=0)
+            itself = (rate, method) == (RATE, GRPO)
+            cells = ["not run" if row is None else _effect(row) for row in mine]
+            lines.append([size, name, str(seeds), *cells[:2], *(cells[2:] if not itself else "-" * 3)])
+    return markdown(LADDER_HEAD, lines, "llrrrrrr")
 
 
 def _in_words(mine: pd.DataFrame) -> str:

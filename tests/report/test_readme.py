@@ -1,5 +1,7 @@
 """The generated tables: stale where the committed results have changed."""
 
+import shutil
+
 import pandas as pd
 import pytest
 from test_verdicts import gap, stored, written
@@ -8,6 +10,7 @@ from tiny import ROOT
 from common.comparison.frontier import GRPO, LOWER
 from common.report import readme, verdicts
 from rlvr_papers import docs
+from rlvr_papers.docs import REFERENCE
 
 
 @pytest.mark.parametrize("file", ["README.md", "docs/evidence.md", "papers/study/README.md"])
@@ -72,3 +75,20 @@ def test_what_was_not_run_has_no_effect(shown):
     (line,) = shown(word="not run")
     assert line[2:6] == ["no number", "not run", "", "not run"]
     assert line[7] == "not known"
+
+
+def test_the_ladder_stands_beside_the_laptops_rows(tmp_path):
+    """A row of the GPU has its own number and seeds; one that was not run says so."""
+    (tmp_path / "study").mkdir()
+    shutil.copy(REFERENCE / "study" / "methods.csv", tmp_path / "study")
+    missing = readme.ladder(tmp_path).splitlines()
+    assert all("not run" in line for line in missing if line.startswith("| 10.6 M "))
+    folder = tmp_path / "gpu" / "card" / "study_ladder"
+    folder.mkdir(parents=True)
+    named = dict(zip(readme.RUNG, ("lr 1e-5", "IAC", *readme.RUNGS[3]), strict=True))
+    number = dict(difference=7.0, low=1.0, high=13.0, p=0.01, p_holm=0.02, n_seeds=4)
+    pd.DataFrame([named | number]).to_csv(folder / "methods.csv", index=False)
+    lines = [line.split(" | ") for line in readme.ladder(tmp_path).splitlines()]
+    (mine,) = (line for line in lines if line[:2] == ["| 10.6 M, card", "IAC"])
+    assert mine[2:7] == ["4", "not run", "not run", "not run", "+7.0 [1.0, 13.0]"]
+    assert len([line for line in lines if line[0] == "| 0.4 M"]) == len(readme.LADDER)
