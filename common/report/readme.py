@@ -158,9 +158,10 @@ def ladder(reference: Path) -> str:
             name = f"{method}, {rate.removeprefix('lr ')}" if method == GRPO else method
             mine = [rows.get((rate, method, *column)) for column in RUNGS]
             seeds = max((row["n_seeds"] for row in mine if row is not None), default=0)
-            itself = (rate, method) == (RATE, GRPO)
             cells = ["not run" if row is None else _effect(row) for row in mine]
-            lines.append([size, name, str(seeds), *cells[:2], *(cells[2:] if not itself else "-" * 3)])
+            if (rate, method) == (RATE, GRPO):  # it is what the others are compared with
+                cells[2:] = ["-"] * 3
+            lines.append([size, name, str(seeds), *cells])
     return markdown(LADDER_HEAD, lines, "llrrrrrr")
 
 
