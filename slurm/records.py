@@ -8,6 +8,7 @@ meta.json    commit, command, profile                   runs/     attempts.jsonl
 """
 
 import json
+import re
 import shutil
 import sys
 from dataclasses import asdict
@@ -17,7 +18,7 @@ from pathlib import Path
 import yaml
 
 from common.config.files import ROOT
-from common.errors import UserError
+from common.errors import UserError, require
 from common.results.files import write, write_json
 from common.results.run import COMMIT, source
 
@@ -31,6 +32,8 @@ def folder(root: Path, paper: str) -> Path:
 def create(root: Path, paper: str) -> Path:
     """Create a new submission folder, named by the time, and return it. Raises UserError where
     `root` cannot be written."""
+    said = "submitit puts a job's number in place of %j, %t, %a and %A; choose another"
+    require(not re.search("%[jtaA]", str(root)), "results_dir", root, said)
     path = folder(root, paper) / datetime.now().strftime("%Y%m%d-%H%M%S-%f")
     try:
         for name in ("configs", "logs", "runs"):  # without its folder SLURM writes no log

@@ -1,6 +1,8 @@
 """All uses of submitit beyond its public API (SlurmExecutor, LocalExecutor, helpers), each with the
 reason. constraints.txt pins submitit, because these names may change without notice."""
 
+from pathlib import Path
+
 from submitit import SlurmExecutor
 from submitit.core.utils import FailedJobError, FailedSubmissionError
 from submitit.slurm.slurm import SlurmJobEnvironment, _make_sbatch_string
@@ -11,13 +13,27 @@ from slurm.stop import requeue
 REFUSED = (FailedJobError, FailedSubmissionError)
 
 
+class Executor(SlurmExecutor):
+    """submitit's SLURM executor for a folder of any name."""
+
+    def _make_submission_file_text(self, command: str, uid: str) -> str:
+        return _literal(super()._make_submission_file_text(command, uid), self.folder)
+
+
+def _literal(text: str, folder: Path) -> str:
+    """Return an sbatch script in which SLURM takes the folder of the logs, which stands before
+    submitit's own `%j` or `%A`, as it is written and not as a pattern."""
+    return text.replace(f"{folder}/%", f"{folder}/%".replace("%", "%%", str(folder).count("%")))
+
+
 def sbatch_text(executor: SlurmExecutor, count: int) -> str:
     """Return the script that submitit gives to sbatch for an array of `count` jobs (one is no
     array). dry_run shows it, and `sbatch --test-only` checks it. submitit writes it only while it
     submits, and has no public way to see it before."""
     several = {"map_count": count} if count > 1 else {}
     command = executor._submitit_command_str
-    return _make_sbatch_string(command, executor.folder, **executor.parameters, **several)
+    text = _make_sbatch_string(command, executor.folder, **executor.parameters, **several)
+    return _literal(text, executor.folder)
 
 
 def requeue_our_way() -> None:

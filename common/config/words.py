@@ -8,6 +8,8 @@ from common.errors import UserError, require, unknown
 # Hydra's own options that are followed by a word which is no key=value.
 TAKES_A_WORD = ("--cfg", "-c", "--info", "-i", "--package", "-p", "--config-name", "-cn",
                 "--config-path", "-cp", "--config-dir", "-cd", "--experimental-rerun")  # fmt: skip
+HYDRAS = (*TAKES_A_WORD, "--help", "-h", "--hydra-help", "--version", "--resolve", "--run", "-r",
+          "--multirun", "-m", "--shell-completion", "-sc")  # fmt: skip
 
 
 def some_of(key: str, value: str, known: Iterable[str]) -> list[str]:
@@ -76,10 +78,10 @@ def for_hydra(words: Iterable[str]) -> list[str]:
     for word in words:
         if re.match(r"[^-].*=|~", word):
             values.append(f"++{word}" if word.startswith("verl.") else word)
-        elif word.startswith("-") or (options and options[-1] in TAKES_A_WORD):
+        elif word.partition("=")[0] in HYDRAS or (options and options[-1] in TAKES_A_WORD):
             options.append(word)
         else:
-            raise UserError(f"{word}: options are given as key=value (see --help)")
+            raise UserError(f"{word}: options are given as key=value, without dashes (see --help)")
     return [*values, *options]
 
 

@@ -38,6 +38,7 @@ from common.backends.verl.experiment_trainer import (
 from common.backends.verl.trainer import MethodTrainer
 from common.errors import Fault, UserError
 from common.experiment import load
+from common.results.files import read_jsonl
 from common.types import Verdict
 from common.verifiers.batcher import Batcher
 
@@ -165,6 +166,54 @@ def test_a_kept_model_is_exported_while_training_goes_on(saving, monkeypatch):
     may_end.set()
     second.join(60)
     assert saved == [1, 2]
+
+
+def test_a_validation_that_a_kill_cut_short_is_no_file(tmp_path, monkeypatch):
+    given = (["prompt"] * 2, ["text"] * 2, ["gold"] * 2, [0.0] * 2, {"outcome": ["wrong"] * 2})
+    write, folder = ExperimentTrainer._write_generations, tmp_path / "validation"
+    with pytest.raises(IndexError):  # verl has written its first line
+        write(*given[:3], [0.0], given[4], str(folder), 5)
+    assert not (folder / "5.jsonl").exists()
+    write(*given, str(folder), 5)
+    assert [row["outcome"] for row in read_jsonl(folder / "5.jsonl")] == ["wrong"] * 2
+    assert [*folder.rglob("*.jsonl")] == [folder / "5.jsonl"]
+
+
+def test_every_column_is_found_in_a_line_that_verl_has_logged():
+    """A step of a real run on a CPU, where PyTorch counts no memory."""
+    (line,) = read_jsonl(Path(__file__).with_name("verl_line.jsonl"))
+    row = rows.curve_row(line)
+    data = line["data"]
+    assert data["actor/perf/max_memory_allocated_gb"] == row["memory_gib"] == 0.0
+    absent = {"actor/kl_loss", "timing_s/ref", "rollout_corr/rollout_is_mean"}  # not in this run
+    absent |= {"timing_s/save_checkpoint", "timing_s/testing"}  # not in this step
+    assert set(rows.COLUMN_OF) - set(data) == absent
+
+
+TIMED = """
+import torch
+import torch.distributed as dist
+from omegaconf import OmegaConf
+from verl.workers.engine_workers import ActorRolloutRefWorker, initialize_global_process_group_ray
+
+from common.backends.verl.worker import PolicyWorker
+
+# as verl's TrainingWorker does; on a CPU torch refuses the backend that it names itself
+make = lambda *_: initialize_global_process_group_ray(timeout_second=None, backend="cpu:gloo")
+ActorRolloutRefWorker.__init__ = make
+PolicyWorker(OmegaConf.create({"nccl_timeout": 77}), "actor")
+cpu = torch.device("cpu")
+for group in (dist.group.WORLD, dist.init_device_mesh("cpu", (1,)).get_group(), dist.new_group()):
+    print(group._get_backend(cpu).options._timeout.total_seconds())
+print(dist.distributed_c10d._get_default_timeout("nccl").total_seconds())
+"""
+
+
+def test_verls_key_is_how_long_ranks_wait_for_each_other():
+    place = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
+    words = [sys.executable, "-c", TIMED]
+    done = subprocess.run(words, cwd=ROOT, env=os.environ | place, capture_output=True, text=True)
+    assert done.stdout.split() == ["77.0"] * 4, done.stderr[-2000:]
 
 
 def test_a_row_that_a_kill_kept_from_the_log_is_in_the_checkpoint(tmp_path):

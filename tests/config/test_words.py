@@ -1,8 +1,11 @@
 """Words of a command line: key=value, taken apart in one place."""
 
+import re
+
 import pytest
 from refuses import refuses
 
+from common.config.compose import compose
 from common.config.words import for_hydra, options, pairs, split
 from common.errors import UserError
 
@@ -54,3 +57,15 @@ def test_an_option_keeps_its_word_and_no_other_word_passes():
     assert for_hydra(["a=1", "--cfg", "job", "verl.x=2"]) == ["a=1", "++verl.x=2", "--cfg", "job"]
     with pytest.raises(UserError, match="nonsense"):
         for_hydra(["a=1", "--multirun", "nonsense"])
+
+
+@pytest.mark.parametrize("word", ["--dry_run", "-n", "--dry_run=true", "--multirun'", "'"])
+def test_a_word_that_hydra_could_not_read_is_named(word):
+    for read in (for_hydra, lambda words: compose("f_grpo", words)):
+        with pytest.raises(UserError, match=re.escape(word)) as error:
+            read(["seed=1", word])
+        assert "key=value" in str(error.value)
+    with pytest.raises(
+        UserError, match="--multirun"
+    ):  # Hydra's own, where Hydra is not the command
+        compose("f_grpo", ["--multirun"])

@@ -6,10 +6,12 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pandas as pd
 import pytest
 import yaml
+from refuses import refuses
 from tiny import ROOT
 
 from common.backends.solve_rates import measurements, on_prompts
@@ -22,7 +24,7 @@ from common.results.run import source
 from common.sweeps.gates import Gate, Gated
 from common.sweeps.measures import Measure
 from common.sweeps.profiles import load_profile
-from slurm import status
+from slurm import records, status
 from slurm.submit import submit
 
 SHORT = ("optim.steps=6", "eval.every=3", "checkpoint_every=2", "keep_checkpoints=true")
@@ -60,6 +62,18 @@ def test_jobs_import_the_snapshot_not_the_checkout(lab):
     cell = lab.settled()[run.run_id]
     assert cell.state == "failed"
     assert "this is the snapshot" in lab.show()
+
+
+def test_a_results_folder_of_any_name(lab):
+    lab.root = lab.root.rename(lab.root.with_name("100%u of it's"))
+    (run,) = lab.runs(1, overrides=(f'results_dir="{lab.root}"', "optim.steps=2", "eval.every=2"))
+    lab.submit([run], partition="high")
+    assert lab.settled()[run.run_id].state == "done"
+    logs = {Path(row["log"]) for row in records.latest(lab.root, lab.paper).values()}
+    assert len(logs) == 2
+    assert all(log.exists() for log in logs)
+    with refuses("results_dir", "%j"):
+        records.create(lab.root / "%j", lab.paper)
 
 
 def test_two_methods_two_seeds_are_trained_evaluated_and_compared(lab):

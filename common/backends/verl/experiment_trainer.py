@@ -148,6 +148,17 @@ class ExperimentTrainer(MethodTrainer):
         )
         return PPOTrainer._validate(self)
 
+    @staticmethod
+    def _write_generations(*given):
+        """Write verl's file of a validation's samples, <folder>/<step>.jsonl, in a folder beside
+        it first. verl writes for seconds, and a file that a kill has cut short would pass for a
+        finished evaluation."""
+        *samples, folder, step = given
+        unfinished = Path(folder, "unfinished")
+        PPOTrainer._write_generations(*samples, unfinished, step)
+        name = f"{step}.jsonl"
+        (unfinished / name).replace(Path(folder, name))
+
     def _val_metrics_update(self, data_sources, _uids, extra: dict, *_, **__) -> dict:
         """Return pass@1 and the number of samples alone. verl's best@k resamples with replacement;
         our pass@k is counted from the samples when the run ends."""

@@ -9,10 +9,12 @@ after each such transfer. This module imports verl's workers, so only worker pro
 
 import os
 from copy import deepcopy
+from datetime import timedelta
 from pathlib import Path
 
 import torch
 from omegaconf import OmegaConf
+from torch.distributed import distributed_c10d
 from verl.single_controller.base.decorator import (
     Dispatch,
     make_nd_compute_dataproto_dispatch_fn,
@@ -31,6 +33,12 @@ from common.rollout.vllm_dlc import PREFIX
 
 class PolicyWorker(ActorRolloutRefWorker):  # not "Worker": verl finds its own worker by that name
     memory: TrainingWorker | None = None
+
+    def __init__(self, config, *arguments, **named):
+        # verl reads its key nowhere, and torch then waits as long as for gloo, 30 minutes
+        limit = timedelta(seconds=config.nccl_timeout)
+        distributed_c10d.default_pg_timeout = distributed_c10d.default_pg_nccl_timeout = limit
+        super().__init__(config, *arguments, **named)
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def init_model(self):
