@@ -1,6 +1,7 @@
 """All uses of submitit beyond its public API (SlurmExecutor, LocalExecutor, helpers), each with the
 reason. constraints.txt pins submitit, because these names may change without notice."""
 
+import shlex
 from pathlib import Path
 
 from submitit import SlurmExecutor
@@ -23,7 +24,10 @@ class Executor(SlurmExecutor):
 def _literal(text: str, folder: Path) -> str:
     """Return an sbatch script in which SLURM takes the folder of the logs, which stands before
     submitit's own `%j` or `%A`, as it is written and not as a pattern."""
-    return text.replace(f"{folder}/%", f"{folder}/%".replace("%", "%%", str(folder).count("%")))
+    taken, meant = (
+        shlex.quote(f"{one}/%")[:-1] for one in (folder, str(folder).replace("%", "%%"))
+    )
+    return text.replace(taken, meant)
 
 
 def sbatch_text(executor: SlurmExecutor, count: int) -> str:

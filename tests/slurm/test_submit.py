@@ -68,11 +68,11 @@ def test_a_results_folder_of_any_name(lab):
     lab.root = lab.root.rename(lab.root.with_name("100%u of it's"))
     (run,) = lab.runs(1, overrides=(f'results_dir="{lab.root}"', "optim.steps=2", "eval.every=2"))
     lab.submit([run], partition="high")
-    assert lab.settled()[run.run_id].state == "done"
+    assert lab.settled()[run.run_id].state == "done", lab.show()
     logs = {Path(row["log"]) for row in records.latest(lab.root, lab.paper).values()}
     assert len(logs) == 2
     assert all(log.exists() for log in logs)
-    with refuses("results_dir", "%j"):
+    with refuses("results_dir", lab.root / "%j"):
         records.create(lab.root / "%j", lab.paper)
 
 
