@@ -72,8 +72,8 @@ def plan(
     untrained = {e.row.trained for e in evaluations if e.row.checkpoint == UNTRAINED}
     known = {x.run_id: x for x in [*(one.of for one in gates), *experiments]}
     trained = [x for x in experiments if x.run_id not in untrained]
-    waiting = [one for one in gates if one.rows.intersection(x.name for x in trained)]
-    read = {e.path.name: e for one in waiting for e in one.evaluations}
+    waited = [one for one in gates if one.rows.intersection(x.name for x in trained)]
+    read = {e.path.name: e for one in waited for e in one.evaluations}
 
     def made_by(x: Experiment) -> tuple[str, ...]:
         if x.model.pretrain is not None:
@@ -106,13 +106,12 @@ def plan(
         return key
 
     def passed(one: Gated) -> str:
-        for job in suites(e for e in read.values() if e.row.trained == one.of.run_id):
-            first.setdefault(job.key, job)
         needs = (rated(one.samples, one.of), *(e.path.name for e in one.evaluations))
         key = one.gate.path.name
         first.setdefault(key, Job("gate", key, one.gate, needs))
         return key
 
+    first |= {job.key: job for job in suites(read.values())}
     for x in trained:
         needs = (*made_by(x), *(rated(e, x) for e in measurements(x)))
         needs += tuple(passed(one) for one in gates if x.name in one.rows)

@@ -167,8 +167,8 @@ def _steps(job: plan.Job) -> int | None:
     chunks of a job that samples. Return None for other kinds, and where the number of problems is
     not known."""
     if job.kind in ("rates", "evaluate"):
-        sizes = [e.sizes for e in job.config.evaluations]
-        return None if None in sizes else sum(map(len, sizes))
+        chunks = [len(e.sizes()) for e in job.config.evaluations]
+        return sum(chunks) if all(chunks) else None
     if job.kind == "measure":
         return len(job.config.steps)
     return job.config.optim.steps if job.kind == "train" else None

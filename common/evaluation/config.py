@@ -101,14 +101,12 @@ class Evaluate:
         """The number of problems per chunk; a problem's samples stay together."""
         return max(1, self.batch // self.n)
 
-    @property
-    def sizes(self) -> list[int] | None:
-        """The number of problems in each chunk; None if the benchmark does not state its size."""
-        asked = stated(self.eval.prompts)
-        if asked is None:
-            return None
-        starts = range(0, min(asked, self.limit or asked), self.per_chunk)
-        return [min(self.per_chunk, starts.stop - start) for start in starts]
+    def sizes(self, problems: int | None = None) -> list[int]:
+        """Return the number of problems in each chunk: `problems` in all, where the benchmark does
+        not state its size. Return no chunk if neither is known."""
+        asked = stated(self.eval.prompts) or problems or 0
+        asked = min(asked, self.limit or asked)
+        return [min(self.per_chunk, asked - i) for i in range(0, asked, self.per_chunk)]
 
     @property
     def path(self) -> Path:

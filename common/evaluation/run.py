@@ -88,7 +88,7 @@ def evaluate_all(xs: Sequence[Evaluate], on_chunk: Callable[[], None] = lambda: 
 def _sample(groups: list[list[Pending]], on_chunk: Callable[[], None]) -> None:
     every, first = [one for group in groups for one in group], groups[0][0].x
     draws = partial(drawn_by_vllm, places(first)) if first.engine == "vllm" else drawn_here
-    sizes = [one.x.sizes or range(0, len(one.problems()), one.x.per_chunk) for one in every]
+    sizes = [one.x.sizes() or one.x.sizes(len(one.problems())) for one in every]
     there = [len([*(one.x.path / "samples").glob("*.jsonl.gz")]) for one in every]
     with ExitStack() as stack:
         lazy = [(chunk for one in group for chunk in one.chunks(stack)) for group in groups]

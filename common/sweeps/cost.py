@@ -292,7 +292,7 @@ def estimate_evaluations(
     gpus = evaluation_gpus(evaluations, profile, a, width)
     busy, stored = [[0.0] * (gpus // width) for _ in range(2)], 0.0  # seconds of each engine
     for e in evaluations:
-        prompts, sizes = a.prompts(e.eval.name, trained.data.name), _sizes(e, a)
+        prompts, sizes = a.prompts(e.eval.name, trained.data.name), e.sizes(a.benchmark_problems)
         fits.check_prompt(prompts.longest, size, name)
         vllm, batch = a.vllm if e.engine == "vllm" else None, min(a.decode_batch, e.per_chunk * e.n)
         engine = Engine(unit, width, 1, batch, a.usable_memory, vllm)
@@ -310,14 +310,6 @@ def estimate_evaluations(
             heapq.heapreplace(some, some[0] + a.start(profile))
     ends = [max(some) for some in busy]
     return replace(priced(ends, gpus, stored, memory, profile, a), tensor_parallel=width)
-
-
-def _sizes(e: Evaluate, a: Assumptions) -> list[int]:
-    """Return the number of problems of each chunk of an evaluation."""
-    if (known := e.sizes) is not None:
-        return known
-    whole, rest = divmod(a.benchmark_problems, e.per_chunk)
-    return [e.per_chunk] * whole + [rest] * (rest > 0)
 
 
 def _check_chunk(e: Evaluate, least: float, profile: Profile) -> None:
@@ -349,7 +341,7 @@ def evaluation_gpus(
     """Return how many GPUs of one node the evaluations of a model ask for: as many engines of
     `width` GPUs as have `CHUNKS` chunks each, so that few are idle in the last round. The local
     engine is one."""
-    chunks = sum(len(_sizes(e, a)) for e in evaluations)
+    chunks = sum(len(e.sizes(a.benchmark_problems)) for e in evaluations)
     several = all(e.engine == "vllm" for e in evaluations)
     most = profile.gpus_per_node // width if several else 1
     return width * max(1, min(most, chunks // CHUNKS))
@@ -379,7 +371,7 @@ def estimate_scoring(
     tokens, stored = [0.0, 0.0], 0.0
     for e in evaluations:
         share, models = (e.eval.rare_share, 2) if e.eval.rare_share else (1, 1)
-        scored = share * sum(_sizes(e, a)) * e.n
+        scored = share * sum(e.sizes(a.benchmark_problems)) * e.n
         prompt = a.prompts(e.eval.name, trained.data.name).typical
         means = a.responses(trained.model, e.eval.name, e.max_tokens)
         tokens = [
