@@ -1,6 +1,7 @@
 """Evaluation by a real vLLM, on CPU: its samples, their log-probabilities, and the store."""
 
 import multiprocessing
+from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
 from types import SimpleNamespace
@@ -14,7 +15,7 @@ from common.config.compose import compose
 from common.config.strict import strict
 from common.errors import UserError
 from common.evaluation import workers
-from common.evaluation.run import Evaluate, evaluate
+from common.evaluation.run import Evaluate, evaluate, evaluate_all
 from common.models import pretrain
 from common.models import store as store_module
 from common.results.files import read_jsonl
@@ -171,3 +172,19 @@ def test_an_evaluation_resumes_on_more_engines_with_the_same_samples(evaluation,
     assert [file.read_bytes() for file in files] == whole
     assert files[0].stat().st_mtime_ns == kept
     assert multiprocessing.active_children() == []
+
+
+def test_one_engine_draws_two_evaluations_as_if_each_were_alone(evaluation, monkeypatch):
+    both = [evaluation, replace(evaluation, seed=evaluation.seed + 1)]
+    starts, start = [], workers._start
+    monkeypatch.setattr(workers, "_start", lambda *given: starts.append(given) or start(*given))
+    monkeypatch.setattr(workers, "gpus", lambda device: [None])
+    assert evaluate_all(both) == [x.path for x in both]
+    assert len(starts) == 1
+    second = {file: file.read_bytes() for file in (both[1].path / "samples").iterdir()}
+    assert len(second) == 3
+    for file in [*second, both[1].path / "DONE"]:
+        file.unlink()
+    evaluate(both[1])
+    assert len(starts) == 2
+    assert {file: file.read_bytes() for file in second} == second
