@@ -49,6 +49,7 @@ TUNABLE = {
     # processes
     f"{ROLLOUT}.agent.num_workers": "count",
     "reward.num_workers": "count",
+    "actor_rollout_ref.nccl_timeout": "count",
     STORE: "count",
 }
 
