@@ -227,6 +227,9 @@ def test_determinism_is_off_and_one_key_of_ours_sets_it_for_rollouts_and_for_fsd
         assert run.run_id == x.run_id
 
 
+CHOOSE = layout.choose
+
+
 @pytest.mark.parametrize(
     ("gpus", "gpu_gb", "given", "offloaded", "tokens"),
     [
@@ -239,7 +242,13 @@ def test_the_layout_of_a_gpus_memory_reaches_verl(
     tmp_path, monkeypatch, gpus, gpu_gb, given, offloaded, tokens
 ):
     """A card of that size stands for the GPU; the model is one of 1.5 billion weights."""
-    card = SimpleNamespace(total_memory=gpu_gb * 2**30 - 2**28)
+    card, seen = SimpleNamespace(total_memory=gpu_gb * 2**30 - 2**28), []
+
+    def choose(load, *, gpu_gb, **where):
+        seen.append(1e9 * gpu_gb)
+        return CHOOSE(load, gpu_gb=gpu_gb, **where)
+
+    monkeypatch.setattr(layout, "choose", choose)
     monkeypatch.setattr("torch.cuda.get_device_properties", lambda index: card)
     monkeypatch.delenv(STAND_IN)
     size = Size(1_540_000_000, 28, 1536, 256, 151_936, 4096)
@@ -247,6 +256,7 @@ def test_the_layout_of_a_gpus_memory_reaches_verl(
     x = replace(load(["sampling.prompts=64"], "f_grpo"), backend="verl", verl=given)
     where = place(tmp_path, nodes=1, gpus=gpus)
     chosen = backend.laid_out(x, where, 1700, tuning.tuned(x.verl)) | tuning.tuned(x.verl)
+    assert seen == [pytest.approx(card.total_memory)]  # GB, not the GiB by which GPUs are named
     verls = composed(x, where, 1700, 4096, chosen)
     actor = omega_conf_to_dataclass(verls.actor_rollout_ref.actor)
     rollout = omega_conf_to_dataclass(verls.actor_rollout_ref.rollout)

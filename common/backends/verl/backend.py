@@ -217,7 +217,7 @@ def laid_out(x: Experiment, place: config.Place, longest: int, chosen: dict) -> 
     import torch
 
     load = layout.load_of(x, size, prompt=longest, memory=memory_size_of(x, size))
-    gpu_gb = round(torch.cuda.get_device_properties(0).total_memory / 2**30)  # as GPUs are named
+    gpu_gb = torch.cuda.get_device_properties(0).total_memory / 1e9
     where = {"nodes": place.nodes, "gpus": place.gpus, "gpu_gb": gpu_gb}
     return layout.choose(load, **where, given=chosen).keys()
 
