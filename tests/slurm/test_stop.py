@@ -6,10 +6,11 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
+import yaml
 from lab import SETS
 from tiny import ROOT
 
@@ -17,7 +18,7 @@ from common.backends import run_experiment
 from common.evaluation.run import evaluate
 from common.results.files import write, write_json
 from common.sweeps.plan import Sweep, evaluations_of
-from slurm import status, stop
+from slurm import job, plan, status, stop
 from slurm.attempts import attempts, progress
 
 # ---- what SLURM says
@@ -231,6 +232,38 @@ def test_a_stopped_evaluation_goes_on_with_the_same_bytes(one, monkeypatch):
         assert progress(e.path, "evaluate") == chunk
     assert evaluate(e, AfterOneStep(None, 10).between_steps) == e.path
     assert content(e.path) == whole
+
+
+def test_a_stopped_job_goes_on_with_the_first_benchmark_that_is_not_complete(
+    one, tmp_path, monkeypatch
+):
+    """Each attempt draws one chunk; there are two of each benchmark."""
+    x = replace(one, optim=replace(one.optim, steps=0))
+    run_experiment(x, progress=False)
+    sets = {name: [*words, "eval.prompts.size=2", "batch=8"] for name, words in SETS.items()}
+    (made,) = (
+        made
+        for made in plan.plan(
+            [x], evaluations_of([x], Sweep("t", [], [], [], benchmarks=sets, n=8))
+        )
+        if made.kind == "evaluate"
+    )
+    (tmp_path / "suite.yaml").write_text(yaml.safe_dump(asdict(made.config)))
+    given = (made.kind, made.key, x.paper, x.results_dir, str(tmp_path / "suite.yaml"))
+    task = job.Task(*given, str(tmp_path / "job"), 9, 9, 1, 0, made.makes)
+    monkeypatch.setattr(job, "Stop", AfterOneStep)
+    monkeypatch.setattr(AfterOneStep, "listen", lambda *_, **__: None)
+    monkeypatch.setattr("fcntl.flock", lambda *_: None)
+    there = []
+    for _ in range(3):
+        with pytest.raises(SystemExit):
+            task()
+        there.append(status.made(Path(x.results_dir), x.paper, made))
+    assert there == [(), made.makes[:1], made.makes[:1]]
+    task()
+    assert status.made(Path(x.results_dir), x.paper, made) == made.makes
+    rows = attempts(tmp_path / "job")
+    assert [row["step"] for row in rows if "start" in row] == [0, 1, 2, 3]  # chunks of both
 
 
 def test_a_stopped_run_goes_on_with_the_same_bytes(tiny):
