@@ -7,18 +7,17 @@ import sys
 from contextlib import contextmanager
 from pathlib import Path
 
-from submitit import helpers
+from submitit import SlurmExecutor, helpers
 
 from common.sweeps.profiles import Profile
 from slurm import plan
 from slurm.ask import ask
 from slurm.environment import shell
-from slurm.submitit_inside import Executor
 
 RESTARTS = 1000  # more than submitit's count of time limits reaches: slurm.job stops what is stuck
 
 
-class Offline(Executor):
+class Offline(SlurmExecutor):
     """submitit's SLURM executor on a machine without SLURM, to get the text that it would
     submit."""
 
@@ -32,9 +31,9 @@ def slurm_executor(
     path: Path,
     profile: Profile,
     needs: str | None,
-    kind: type[Executor] = Executor,
+    kind: type[SlurmExecutor] = SlurmExecutor,
     gpus: int = 1,
-) -> Executor:
+) -> SlurmExecutor:
     """Return submitit's executor for jobs of one kind that take `gpus` GPUs each (slurm/ask.py)."""
     light, asked = group[0].kind in plan.LIGHT, ask(profile, group[0].kind, gpus)
     python = profile.python or shlex.quote(sys.executable)

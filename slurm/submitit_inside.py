@@ -2,32 +2,30 @@
 reason. constraints.txt pins submitit, because these names may change without notice."""
 
 import shlex
+from inspect import signature
 from pathlib import Path
 
 from submitit import SlurmExecutor
 from submitit.core.utils import FailedJobError, FailedSubmissionError
-from submitit.slurm.slurm import SlurmJobEnvironment, _make_sbatch_string
+from submitit.slurm import slurm
 
 from slurm.stop import requeue
 
 # Errors of a submission that SLURM refuses. submitit exports them nowhere else.
 REFUSED = (FailedJobError, FailedSubmissionError)
+_written = slurm._make_sbatch_string
 
 
-class Executor(SlurmExecutor):
-    """submitit's SLURM executor for a folder of any name."""
+def _literal(command: str, folder: Path, **parameters) -> str:
+    """Return submitit's sbatch script, in which SLURM takes the folder of the logs, which stands
+    before submitit's own `%j` or `%A`, as it is written and not as a pattern."""
+    names = str(folder), str(folder).replace("%", "%%")
+    text = _written(command, folder, **parameters)
+    return text.replace(*(shlex.quote(f"{name}/%")[:-1] for name in names))
 
-    def _make_submission_file_text(self, command: str, uid: str) -> str:
-        return _literal(super()._make_submission_file_text(command, uid), self.folder)
 
-
-def _literal(text: str, folder: Path) -> str:
-    """Return an sbatch script in which SLURM takes the folder of the logs, which stands before
-    submitit's own `%j` or `%A`, as it is written and not as a pattern."""
-    taken, meant = (
-        shlex.quote(f"{one}/%")[:-1] for one in (folder, str(folder).replace("%", "%%"))
-    )
-    return text.replace(taken, meant)
+_literal.__signature__ = signature(_written)  # type: ignore[attr-defined]  # submitit reads it
+slurm._make_sbatch_string = _literal  # an executor makes others of its own for arrays
 
 
 def sbatch_text(executor: SlurmExecutor, count: int) -> str:
@@ -36,12 +34,11 @@ def sbatch_text(executor: SlurmExecutor, count: int) -> str:
     submits, and has no public way to see it before."""
     several = {"map_count": count} if count > 1 else {}
     command = executor._submitit_command_str
-    text = _make_sbatch_string(command, executor.folder, **executor.parameters, **several)
-    return _literal(text, executor.folder)
+    return _literal(command, executor.folder, **executor.parameters, **several)
 
 
 def requeue_our_way() -> None:
     """Make submitit's signal handler requeue as we do, inside a job. The handler is active until
     slurm.stop listens, and it requeues through a scontrol that the requeue itself kills (see
     `requeue`). submitit has no setting for it."""
-    SlurmJobEnvironment._requeue = lambda self, countdown: requeue(self.job_id)
+    slurm.SlurmJobEnvironment._requeue = lambda self, countdown: requeue(self.job_id)
