@@ -11,7 +11,7 @@ from common.sweeps.cost import Estimate, Range
 from common.sweeps.profiles import Profile
 from slurm import cost, plan, preflight, records
 from slurm.ask import ask
-from slurm.script import Offline, dependency, slurm_executor
+from slurm.script import dependency, slurm_executor
 from slurm.submitit_inside import sbatch_text
 
 TITLES = {
@@ -54,7 +54,7 @@ def show(
         if profile.executor == "slurm":
             group = groups[0]
             needs, wanted = _symbolic(group[0], jobs), gpus.get(group[0].key, max(1, profile.gpus))
-            executor = slurm_executor(group, path, profile, needs, Offline, wanted)
+            executor = slurm_executor(group, path, profile, needs, wanted)
             say(sbatch_text(executor, len(group)).rstrip())
         if len(groups) > 1:
             say(f"# ... and {len(groups) - 1} more array(s) like it")

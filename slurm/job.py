@@ -37,7 +37,7 @@ from slurm.attempts import (
     saved,
 )
 from slurm.plan import SAMPLED
-from slurm.retry import STUCK, Attempt, after
+from slurm.retry import STUCK, after
 from slurm.stop import Stop, Stopped, deadline, node_name, preempted, requeue, withhold
 from slurm.submitit_inside import requeue_our_way
 
@@ -117,14 +117,17 @@ class Task:
         stopped, rows = isinstance(error, Stopped), attempts(Path(self.folder))
         reason = str(error) if stopped else stop.reason
         taken = bool(this and reason) and preempted(this)
-        attempt = Attempt(
-            began=[row["step"] for row in rows if "start" in row][-1],
+        then = after(
+            error,
+            rows,
             saved=self._reached(saved),
             reached=self._reached(progress),
             node=node_name() if self.nodes == 1 else "",
+            stopped=reason is not None,
+            returns=bool(this) and (stop.requeue or taken),
+            preempted=taken,
+            lost=lost,
         )
-        asked = {"stopped": reason is not None, "returns": bool(this) and (stop.requeue or taken)}
-        then = after(error, attempt, rows, **asked, preempted=taken, lost=lost)
         how = "failed" if reason is None else f"stopped: {reason}"
         told = how if stopped else f"{how}: {str(error)[:300]}"
         ended(self._record, told, again=then.again, idle=then.idle)
@@ -132,9 +135,8 @@ class Task:
             print(how, file=sys.stderr, flush=True)
         if then.stuck and (lost or reason is not None):
             raise UserError(
-                f"{self.key}: the last {STUCK} attempts began at step {attempt.began} and none "
-                f"went further; raise time_min={self.time_min} of the profile or lower "
-                "checkpoint_every"
+                f"{self.key}: the last {STUCK} attempts have saved nothing; raise "
+                f"time_min={self.time_min} of the profile or lower checkpoint_every"
             ) from error
         if then.back and not this:
             traceback.print_exc()

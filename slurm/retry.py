@@ -32,16 +32,6 @@ class BadNodes(Fault):
 
 
 @dataclass(frozen=True)
-class Attempt:
-    """How far one attempt of a job has come. Steps; chunks for an evaluation."""
-
-    began: int  # where it started
-    saved: int  # where the next one will
-    reached: int  # the last step that it has made
-    node: str  # the only node of the job; "" if it has several
-
-
-@dataclass(frozen=True)
 class Next:
     back: bool  # whether the job goes back into the queue
     again: bool  # whether it does so because of a fault
@@ -52,41 +42,46 @@ class Next:
 
 def after(
     error: BaseException,
-    this: Attempt,
-    earlier: list[dict],
+    rows: list[dict],
     *,
+    saved: int,
+    reached: int,
+    node: str = "",
     stopped: bool = False,
     returns: bool = False,
     preempted: bool = False,
     lost: str = "",
 ) -> Next:
-    """Return what happens after `this` attempt ended with `error`. `earlier`: the lines that the
-    attempts before have recorded (attempts.jsonl).
+    """Return what happens after an attempt ended with `error`. `rows`: what the job's attempts have
+    recorded (attempts.jsonl), up to the start of this one.
 
+    saved      the step where the next attempt starts; of an evaluation, the chunks that there are
+    reached    the last step that this attempt has made
+    node       the job's only node; "" if it has several
     stopped    it was asked to stop, and `returns` says whether the job is to come back. An
                exception is then no fault: a child may have died of the signal
     preempted  SLURM took its nodes away, so it is not idle if it made steps that it could not save
     lost       says how its Ray has lost a node, which SLURM may not notice
     """
-    ends = [row for row in earlier if "how" in row]
+    began = [row["step"] for row in rows if "start" in row][-1]
+    ends = [row for row in rows if "how" in row]
     fault = isinstance(error, Fault) or not isinstance(error, UserError)
     eased = isinstance(error, Fault) and error.eased
-    moved = this.saved > this.began or eased or (preempted and this.reached > this.began)
+    idle = saved <= began and not eased and not (preempted and reached > began)
     before = list(takewhile(lambda row: row.get("idle"), reversed(ends)))
     wanted = returns or (not stopped and (lost != "" or fault))
     back = isinstance(error, (Exception, Stopped)) and wanted
     again = back and not stopped and not lost
-    most = UNTRIED if again and not this.saved else STUCK
-    stuck = back and not moved and 1 + len(before) >= most
+    stuck = back and idle and 1 + len(before) >= (UNTRIED if again and not saved else STUCK)
     tired = again and sum(row.get("again", False) for row in ends) >= MOST
     back = back and not (stuck or tired)
-    return Next(back, again and back, stuck, not moved, _avoid(error, this, lost) if back else ())
+    return Next(back, again and back, stuck, idle, _avoid(error, node, lost) if back else ())
 
 
-def _avoid(error: BaseException, this: Attempt, lost: str) -> tuple[str, ...]:
+def _avoid(error: BaseException, node: str, lost: str) -> tuple[str, ...]:
     if isinstance(error, BadNodes):
         return error.nodes
     if named := re.match(r"node=([^:]+): ", lost):  # ray_cluster.py
         return (named[1],)
     broken = isinstance(error, Exception) and HARDWARE.search(str(error))
-    return (this.node,) if broken and this.node else ()
+    return (node,) if broken and node else ()

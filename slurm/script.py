@@ -7,23 +7,15 @@ import sys
 from contextlib import contextmanager
 from pathlib import Path
 
-from submitit import SlurmExecutor, helpers
+from submitit import helpers
 
 from common.sweeps.profiles import Profile
 from slurm import plan
 from slurm.ask import ask
 from slurm.environment import shell
+from slurm.submitit_inside import SlurmExecutor
 
 RESTARTS = 1000  # more than submitit's count of time limits reaches: slurm.job stops what is stuck
-
-
-class Offline(SlurmExecutor):
-    """submitit's SLURM executor on a machine without SLURM, to get the text that it would
-    submit."""
-
-    @classmethod
-    def affinity(cls) -> int:
-        return 2
 
 
 def slurm_executor(
@@ -31,14 +23,13 @@ def slurm_executor(
     path: Path,
     profile: Profile,
     needs: str | None,
-    kind: type[SlurmExecutor] = SlurmExecutor,
     gpus: int = 1,
 ) -> SlurmExecutor:
     """Return submitit's executor for jobs of one kind that take `gpus` GPUs each (slurm/ask.py)."""
     light, asked = group[0].kind in plan.LIGHT, ask(profile, group[0].kind, gpus)
     python = profile.python or shlex.quote(sys.executable)
     python = f"{profile.container} {python}" if profile.container else python
-    executor = kind(path / "logs", max_num_timeout=RESTARTS, python=python)
+    executor = SlurmExecutor(path / "logs", max_num_timeout=RESTARTS, python=python)
     # without kill-on-invalid-dep, a job whose afterok can never hold would wait for ever
     extra = {**profile.sbatch, "requeue": True, "kill-on-invalid-dep": "yes"}
     typed = f"{profile.gpu_type}:" if profile.gpu_type else ""

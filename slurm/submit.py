@@ -77,7 +77,7 @@ def submit(
         queue.cancel([ids.pop("compare")])
     for group in plan.arrays(todo, gpus):
         needs, wanted = dependency(group[0], ids), gpus.get(group[0].key, 1)
-        executor = slurm_executor(group, path, profile, needs, gpus=wanted)
+        executor = slurm_executor(group, path, profile, needs, wanted)
         try:
             with outside_jobs(), executor.batch():
                 made = [executor.submit(tasks[job.key]) for job in group]

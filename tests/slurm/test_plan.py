@@ -16,7 +16,7 @@ from common.sweeps.assumptions import assumptions
 from common.sweeps.plan import evaluations_of
 from common.sweeps.profiles import load_profile
 from slurm import plan
-from slurm.script import Offline, dependency, slurm_executor
+from slurm.script import dependency, slurm_executor
 from slurm.submit import local_executor
 from slurm.submitit_inside import sbatch_text
 
@@ -105,7 +105,7 @@ def test_every_profile_loads_and_makes_a_script(name, one, tmp_path):
     assert profile.accelerator in assumptions().accelerators
     job = plan.Job("train", "key", one)
     gpus = max(1, profile.gpus)
-    text = sbatch_text(slurm_executor([job], tmp_path, profile, "afterok:1", Offline, gpus), 3)
+    text = sbatch_text(slurm_executor([job], tmp_path, profile, "afterok:1", gpus), 3)
     done = subprocess.run(["bash", "-n"], input=text, text=True, capture_output=True)
     assert done.returncode == 0, done.stderr
     wanted = [f"--nodes={profile.nodes}", f"--time={profile.time_min}", "--requeue",
@@ -117,14 +117,14 @@ def test_every_profile_loads_and_makes_a_script(name, one, tmp_path):
     assert "wckey" not in text
     assert ("--gpus-per-node" in text) == (profile.gpus_per_node > 0)
     light = sbatch_text(
-        slurm_executor([plan.Job("compare", "compare", None)], tmp_path, profile, None, Offline), 1
+        slurm_executor([plan.Job("compare", "compare", None)], tmp_path, profile, None), 1
     )
     assert "--gpus-per-node" not in light
     lead = min(profile.signal_lead_s, 30 * profile.light_time_min)  # at most half of its time
     assert f"--signal=USR2@{lead}\n" in light
     assert "--nodes=1\n" in light
     job = plan.Job("evaluate", "key", None)
-    evaluation = sbatch_text(slurm_executor([job], tmp_path, profile, None, Offline), 1)
+    evaluation = sbatch_text(slurm_executor([job], tmp_path, profile, None), 1)
     assert "--nodes=1\n" in evaluation
     if profile.gpus_per_node:
         assert "--gpus-per-node=1\n" in evaluation
@@ -143,7 +143,7 @@ def test_typed_gpus_containers_and_further_words_reach_sbatch_and_srun(one, tmp_
     )
     for kind, gpus in (("train", 8), ("evaluate", 1)):
         job = plan.Job(kind, "key", one)
-        text = sbatch_text(slurm_executor([job], tmp_path, profile, None, Offline, gpus), 1)
+        text = sbatch_text(slurm_executor([job], tmp_path, profile, None, gpus), 1)
         for flag in (
             f"--gpus-per-node=h100:{gpus}",
             "--reservation=ours",

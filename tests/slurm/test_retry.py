@@ -13,7 +13,7 @@ from common.errors import Fault, UserError
 from common.results.files import write
 from slurm import job, stop
 from slurm.attempts import attempts
-from slurm.retry import MOST, STUCK, Attempt, BadNodes, after
+from slurm.retry import MOST, STUCK, BadNodes, after
 from slurm.stop import Stopped
 
 
@@ -57,7 +57,9 @@ LIMIT = {"stopped": True, "returns": True}
     ],
 )
 def test_what_is_tried_again(error, steps, earlier, how, expected):
-    then = after(error, Attempt(*steps, "n1"), earlier, **how)
+    began, saved, reached = steps
+    rows = [*earlier, {"start": 1.0, "step": began}]
+    then = after(error, rows, saved=saved, reached=reached, **how)
     said = {name for name in ("back", "again", "stuck", "idle") if getattr(then, name)}
     assert said == {*expected.split()}
 
@@ -75,7 +77,8 @@ def test_what_is_tried_again(error, steps, earlier, how, expected):
     ],
 )
 def test_a_bad_node_is_avoided(error, node, lost, expected):
-    assert after(error, Attempt(2, 4, 4, node), [], lost=lost).avoid == expected
+    rows, far = [{"start": 1.0, "step": 2}], {"saved": 4, "reached": 4}
+    assert after(error, rows, **far, node=node, lost=lost).avoid == expected
 
 
 SINFO = "n1|mix|gpu:8|h100\nn2|idle|gpu:8|h100\nn3|down*|gpu:8|h100\nn4|idle|gpu:8|a100"
@@ -162,7 +165,7 @@ def test_a_job_that_has_lost_a_node_goes_back_into_the_queue_a_few_times(tmp_pat
     for _ in range(STUCK - 1):
         with pytest.raises(UserError, match="node=b: its Ray"):
             one.task()
-    with pytest.raises(UserError, match=f"{STUCK} attempts began at step 0"):
+    with pytest.raises(UserError, match=f"key: the last {STUCK} attempts"):
         one.task()
     assert requeued == [("7", "b")] * (STUCK - 1)
 
