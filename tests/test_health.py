@@ -35,8 +35,6 @@ def test_each_rule_warns_first_and_then_stops(wrong, warn, stop):
 
 def test_what_is_not_logged_is_not_judged():
     assert found() == found(*[{"reward": 0.0}] * 200) == found(*[WELL] * 200) == []
-    dlc = {"rollout_difference_mean": 0.5, "memory_loss": 1.0}
-    assert found(*[dlc] * 50) == []
 
 
 def test_a_guard_says_a_finding_once_and_ends_a_run_only_if_it_may(capsys):

@@ -236,6 +236,7 @@ def test_every_response_is_drawn_with_the_memory_that_learned_from_those_before(
         batch = packed(steps[row["step"]], GROUP)
         assert worst(calibrated(network, memory.model, batch, mu), batch) < 2e-3
         assert worst(calibrated(network, memory.model, batch, 0.0), batch) > 0.1
+        assert row["rollout_difference_mean"] <= row["rollout_difference"] < 2e-3
         if earlier is not None:  # with the memory of the step before it would not agree
             assert worst(calibrated(network, earlier, batch, mu), batch) > 0.02
         earlier = copy.deepcopy(memory.model)

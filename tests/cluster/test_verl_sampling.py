@@ -3,6 +3,7 @@ runs need to draw and train alike."""
 
 import asyncio
 import itertools
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -10,11 +11,11 @@ import torch
 
 pytest.importorskip("verl", reason="verl is not installed here: make test-cluster runs these")
 
-from verl.trainer.ppo.v1 import replay_buffer
 from vllm.sampling_params import RequestOutputKind, SamplingParams
 
 from common.backends.verl.agent import RawPrompt
 from common.backends.verl.sampling import BoundedBuffer
+from common.backends.verl.v1 import Buffer
 
 SIZE, G = 4, 2  # groups a step, responses a group
 
@@ -55,7 +56,7 @@ class Store:
 def sampled(monkeypatch, mixed, *, batches: int, store: type = Store):
     """(store, chosen groups, logged) of one step."""
     store = store(mixed)
-    monkeypatch.setattr(replay_buffer, "tq", store)
+    monkeypatch.setattr(sys.modules[Buffer.__module__], "tq", store)
     buffer = BoundedBuffer(
         trainer_mode="sync",
         trainer_config={},

@@ -11,11 +11,10 @@ pytest.importorskip("verl", reason="verl is not installed here: make test-cluste
 
 from omegaconf import OmegaConf
 from tensordict import TensorDict
-from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
 from common import controllers
 from common.advantages import sign
-from common.backends.verl import config, plugin, trainer
+from common.backends.verl import config, plugin, trainer, v1
 from common.experiment import load
 
 FADE = dict(alpha_max=3.0, ema="smoothing", beta=0.02, target_entropy=None, target_fraction=0.5)
@@ -49,10 +48,10 @@ def made(monkeypatch, tmp_path):
     def build(self, config):
         self.config = config
 
-    monkeypatch.setattr(PPOTrainerSync, "__init__", build)
-    monkeypatch.setattr(PPOTrainerSync, "_compute_advantage", note)
-    monkeypatch.setattr(PPOTrainerSync, "_save_checkpoint", save)
-    monkeypatch.setattr(PPOTrainerSync, "_load_checkpoint", restore)
+    monkeypatch.setattr(v1.Trainer, "__init__", build)
+    monkeypatch.setattr(v1.Trainer, "_compute_advantage", note)
+    monkeypatch.setattr(v1.Trainer, "_save_checkpoint", save)
+    monkeypatch.setattr(v1.Trainer, "_load_checkpoint", restore)
 
     def make(name: str, *flags: str):
         x = load([f"method={name}", "backend=verl", "method.clock=rollout", *flags], "f_grpo")
@@ -79,7 +78,7 @@ def feed(monkeypatch, solved: list[float], log_probs: list[list[float]]):
     monkeypatch.setattr(
         TensorDict, "to_padded_tensor", lambda self: self
     )  # ours has no ragged rows
-    monkeypatch.setattr(trainer.tq, "kv_batch_get", lambda **_: answer)
+    monkeypatch.setattr(v1, "get", lambda *_: answer)
 
 
 @pytest.mark.parametrize(("of_log_prob", "expected"), [("null", 0.69921875), ("1", 1.0)])
@@ -136,7 +135,7 @@ def test_the_clock_of_algorithm_2_ticks_at_every_optimiser_step(made, monkeypatc
     }
     answer = TensorDict(fields, batch_size=4)
     monkeypatch.setattr(TensorDict, "to_padded_tensor", lambda self: self)
-    monkeypatch.setattr(trainer.tq, "kv_batch_get", lambda **_: answer.clone())
+    monkeypatch.setattr(v1, "get", lambda *_: answer.clone())
     one.global_steps = 3  # ticks 5 and 6: first the group of rows 0 and 2, then that of 1 and 3
     one._compute_advantage(Batch, {})
     state, first = controllers.fade({}, solve_rate=1.0, entropy=2.0, step=5, adapt="both", **FADE)
@@ -190,7 +189,7 @@ def test_covariances_are_of_the_whole_step_and_of_advantages_without_token_weigh
 ):
     one, _ = made("cw_grpo", "covariances=true", "optim.mini_batches=1")
     feed(monkeypatch, [1, 0, 1], [[-1.0, -2.0], [-0.5, 0.0], [-3.0, -1.0]])
-    data = trainer.tq.kv_batch_get()
+    data = v1.get(Batch)
     data["advantages"] = torch.tensor([[1.0, 1.0], [-2.0, 0.0], [4.0, 4.0], [0.0, 0.0]])
 
     def weigh(self, batch, node):

@@ -6,7 +6,7 @@ trainer. Only this folder imports verl.
     main.py      the process that backend.py starts: verl's main_ppo with plugin.py (methods),
                  trainer.py and experiment_trainer.py (verl's trainer, subclassed), worker.py and
                  extension.py (likewise verl's and vLLM's worker), agent.py (prompts), reward.py
-                 (verifier)
+                 (verifier); v1.py has what we use of verl's V1 trainer
 
 Differences from the local backend: the KL estimator is verl's, which clamps the log-ratio. The
 entropy bonus and the KL term are verl's too, and are aggregated as the policy loss is.

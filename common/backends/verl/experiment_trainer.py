@@ -5,13 +5,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import ray
-import transfer_queue as tq
 from omegaconf import open_dict
-from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 from verl.utils.metric import reduce_metrics
 
 from common.backends import snapshots
-from common.backends.verl import rows
+from common.backends.verl import rows, v1
 from common.backends.verl.checkpoints import drop_old
 from common.backends.verl.export import export
 from common.backends.verl.progress import STOP
@@ -95,24 +93,34 @@ class ExperimentTrainer(MethodTrainer):
     def _compute_advantage(self, batch, metrics: dict):
         """Compute the advantages and log our metrics. Refuse a batch in which a response is
         missing: verl would pad it and train on it."""
-        real = [
-            key
-            for key, tag in zip(batch.keys, batch.tags, strict=True)
-            if not tag.get("is_padding", False)
-        ]
+        real = v1.real(batch)
         groups, size = self.config.data.train_batch_size, self.config.actor_rollout_ref.rollout.n
         if len(real) != groups * size:
             raise UserError(
                 f"step {self.global_steps}: {len(real)} responses instead of {groups} x {size}; "
                 "generating or verifying the others failed"
             )
-        where = dict(keys=real, partition_id=batch.partition_id)
-        data = tq.kv_batch_get(**where, select_fields=["uid", "rm_scores", "extra_fields"])
+        data = v1.get(real, "uid", "rm_scores", "extra_fields")
         scores = data.pop("rm_scores").to_padded_tensor(0.0).sum(1).tolist()
         samples = [extra["reward_extra_info"] for extra in data.pop("extra_fields").tolist()]
         seen = observed(data.pop("uid").tolist(), scores, samples)
         metrics.update({PREFIX + key: value for key, value in seen.items()})
+        if self.memory:
+            metrics.update(self._compare_sampler(real))
         return super()._compute_advantage(batch, metrics)
+
+    def _compare_sampler(self, batch) -> dict[str, float]:
+        """Return the difference between sampler and trainer, of the calibrated distribution. verl
+        compares the sampler with the policy alone. One response a GPU is compared, since both
+        networks' logits of all tokens would not fit."""
+        shared = self.config.actor_rollout_ref.actor.ulysses_sequence_parallel_size
+        count = self.actor_rollout_wg.world_size // shared
+        part = batch.select_keys(batch.keys[:: len(batch) // count][:count])
+        temperature = self.config.actor_rollout_ref.rollout.temperature
+        part.extra_info.update({"calculate_entropy": False, "temperature": temperature})
+        found = reduce_metrics(self.actor_rollout_wg.compare_sampler(part)["metrics"])
+        said = "training/rollout_probs_diff_"  # verl's names
+        return {said + "mean": found["loss"], said + "max": found["max"]}
 
     def _update_actor(self, batch, metrics: dict):
         batch = super()._update_actor(batch, metrics)
@@ -146,7 +154,7 @@ class ExperimentTrainer(MethodTrainer):
         self.val_dataset.dataframe = set_samples(
             self.val_dataset.dataframe, whole if last else self.config.data.curve_n
         )
-        return PPOTrainer._validate(self)
+        return super()._validate()
 
     @staticmethod
     def _write_generations(*given):

@@ -35,7 +35,7 @@ BLOCK = 16  # tokens of one block of vLLM's cache
 RUNTIME_BYTES = 2.5e9  # of CUDA, its graphs and NCCL, outside the memory pools; our own figure
 USABLE = 0.92  # share of a GPU's memory; the rest is the driver's or is lost between tensors
 PARALLEL = (1, 2, 4)  # GPUs of one vLLM; 8 does not divide the 28 heads of Qwen2.5-7B
-STORAGE_UNITS = 2  # of TransferQueue on each node; verl's own eight would reserve eight CPUs
+STORAGE_UNITS = 2  # of verl's store of samples, on each node; its own eight would reserve 8 CPUs
 OFFLOAD = f"{ACTOR}.fsdp_config"
 SPLIT, PART = f"{ROLLOUT}.tensor_model_parallel_size", f"{ROLLOUT}.gpu_memory_utilization"
 
@@ -43,8 +43,8 @@ States = Literal["gpu", "between", "cpu"]
 
 
 def reserved_cpus(gpus: int) -> int:
-    """Return the CPUs of a node that verl reserves in Ray: one for TransferQueue's controller, one
-    for each storage unit, three for each GPU. With fewer CPUs Ray waits for ever (verl 0.9.1,
+    """Return the CPUs of a node that verl reserves in Ray: one for its store's controller, one for
+    each storage unit, three for each GPU. With fewer CPUs Ray waits for ever (verl 0.9.1,
     single_controller/ray/base.py)."""
     return 1 + STORAGE_UNITS + 3 * gpus
 

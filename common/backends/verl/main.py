@@ -7,12 +7,12 @@ from pathlib import Path
 
 import ray
 from omegaconf import OmegaConf
-from verl.trainer.main_ppo import TaskRunnerV1, run_ppo
+from verl.trainer.main_ppo import run_ppo
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import validate_config
 from verl.utils.device import auto_set_device
 
-from common.backends.verl import process
+from common.backends.verl import process, v1
 from common.backends.verl.sockets import MARK, READABLE
 from common.backends.verl.stand_in import STAND_IN, stand_in
 from common.config.files import read
@@ -25,18 +25,14 @@ PASSED = (
 )
 
 
-class Runner(TaskRunnerV1.__ray_metadata__.modified_class):
-    """verl's driver actor with our trainer, which is registered under verl's own name "sync"
-    because verl decides on buffers by that name."""
+class Runner(v1.Driver):
+    """verl's driver actor with our trainer."""
 
     def run(self, config):
-        from verl.trainer.ppo.v1 import trainer_base
-
         from common.backends.verl.experiment_trainer import ExperimentTrainer
         from common.backends.verl.sampling import BoundedBuffer
 
-        trainer_base.TRAINER_REGISTRY["sync"] = ExperimentTrainer
-        trainer_base.ReplayBuffer = BoundedBuffer
+        v1.use(ExperimentTrainer, BoundedBuffer)
         super().run(config)
 
 

@@ -10,14 +10,13 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 
-from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
-
 from common.backends.verl.rows import PREFIX
+from common.backends.verl.v1 import Buffer
 
 logger = logging.getLogger(__name__)
 
 
-class BoundedBuffer(ReplayBuffer):
+class BoundedBuffer(Buffer):
     """verl's buffer of the synchronous trainer; `sampler_kwargs.batches` is the limit."""
 
     def __init__(self, *arguments, **named):

@@ -7,13 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
-import transfer_queue as tq
 from omegaconf import OmegaConf, open_dict
-from tensordict import TensorDict
-from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.workers.utils.padding import response_to_nested
 
-from common.backends.verl import plugin
+from common.backends.verl import plugin, v1
 from common.backends.verl.rows import PREFIX
 from common.losses import contributions
 from common.results.files import write_json
@@ -21,7 +18,7 @@ from common.results.files import write_json
 STATE = "controller.json"  # beside verl's own files of a checkpoint
 
 
-class MethodTrainer(PPOTrainerSync):
+class MethodTrainer(v1.Trainer):
     """verl's trainer for our methods. Before each advantage the controller sees the step's solve
     rate and entropy; the arguments that it returns become algorithm.controlled, where the estimator
     finds them."""
@@ -44,11 +41,8 @@ class MethodTrainer(PPOTrainerSync):
         if controller:
             fields = ["response_mask", "rm_scores", "old_log_probs"]
             ticks = self._ticks()
-            data = tq.kv_batch_get(
-                keys=batch.keys,
-                partition_id=batch.partition_id,
-                select_fields=[*fields, "uid"] if ticks > 1 else fields,
-            ).to_padded_tensor()
+            read = [*fields, "uid"] if ticks > 1 else fields
+            data = v1.get(batch, *read).to_padded_tensor()
             parts, controlled = [slice(None)], []
             if ticks > 1:
                 uid = np.array(data.pop("uid").tolist(), dtype=object)
@@ -72,10 +66,8 @@ class MethodTrainer(PPOTrainerSync):
     def _covariances(self, batch) -> dict[str, float]:
         """Return the covariances of the whole step, before any token weights. They are computed
         here because a micro-batch of the actor's update would have means of its own."""
-        fields = ["response_mask", "old_log_probs", "advantages"]
-        data = tq.kv_batch_get(
-            keys=batch.keys, partition_id=batch.partition_id, select_fields=fields
-        ).to_padded_tensor()
+        fields = ("response_mask", "old_log_probs", "advantages")
+        data = v1.get(batch, *fields).to_padded_tensor()
         held = contributions.logged(
             data["old_log_probs"], data["advantages"], data["response_mask"]
         )
@@ -93,16 +85,11 @@ class MethodTrainer(PPOTrainerSync):
     def _weigh(self, batch, node: dict):
         """Multiply the advantages with the token weights that compare responses. This happens here,
         where all responses are present: verl spreads the rows over GPUs and micro-batches."""
-        where = dict(keys=batch.keys, partition_id=batch.partition_id)
-        fields = ["uid", "response_mask", "old_log_probs", "advantages"]
-        data = tq.kv_batch_get(**where, select_fields=fields)
+        data = v1.get(batch, "uid", "response_mask", "old_log_probs", "advantages")
         nested, data = data["response_mask"], data.to_padded_tensor()
         uid = np.array(data.pop("uid").tolist(), dtype=object)
         weights = weighed(node, uid, **data)
-        changed = response_to_nested(weights, nested)
-        return tq.kv_batch_put(
-            **where, fields=TensorDict({"advantages": changed}, batch_size=len(batch))
-        )
+        return v1.put(batch, advantages=response_to_nested(weights, nested))
 
     def _save_checkpoint(self):
         # Ours is written first: the last file that verl writes makes the checkpoint the latest.

@@ -8,6 +8,7 @@ after each such transfer. This module imports verl's workers, so only worker pro
 """
 
 import os
+from collections import deque
 from copy import deepcopy
 from datetime import timedelta
 from pathlib import Path
@@ -20,6 +21,7 @@ from verl.single_controller.base.decorator import (
     make_nd_compute_dataproto_dispatch_fn,
     register,
 )
+from verl.utils import tensordict_utils as tu
 from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.config import TrainingWorkerConfig
 from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
@@ -53,7 +55,6 @@ class PolicyWorker(ActorRolloutRefWorker):  # not "Worker": verl finds its own w
             return
         self.memory = TrainingWorker(memory_config(self.config, self.actor.config, **chosen))
         self.memory.reset()
-        self.memory.set_loss_fn(cross_entropy)
         beating(self.memory.engine)
         send = self.rollout.update_weights
 
@@ -72,8 +73,33 @@ class PolicyWorker(ActorRolloutRefWorker):  # not "Worker": verl finds its own w
     def learn_memory(self, data):
         """Make one optimiser step of the memory network on the whole batch. Return its output,
         whose metrics hold the loss."""
+        self.memory.set_loss_fn(cross_entropy)
         output = self.memory.train_mini_batch(data=data)
         return None if output is None else output.cpu()
+
+    @register(dispatch_mode=make_nd_compute_dataproto_dispatch_fn(mesh_name="actor"))
+    def compare_sampler(self, data):
+        """Return how far vLLM's probabilities of the response tokens are from those that both
+        networks give here, softmax((f_theta - mu f_phi) / temperature): metrics with the mean of
+        |p - q| as `loss` and the largest as `max`."""
+        mu, kept = self.config.rollout.engine_kwargs.vllm.hf_overrides.memory_mu, deque()
+
+        def keep(_module, _given, output):
+            kept.append(output.logits)
+
+        def calibrate(_module, _given, output):
+            output.logits = kept.popleft() - mu * output.logits
+
+        tu.assign_non_tensor(data, micro_batch_size_per_gpu=1)
+        self.memory.set_loss_fn(probability_difference)
+        for part, hook in ((self.actor, keep), (self.memory, calibrate)):  # in the same passes
+            tu.assign_non_tensor(data, compute_loss=part is self.memory)
+            with part.engine.module.register_forward_hook(hook):
+                output = part.infer_batch(data)
+        if output is None:
+            return None
+        # alone: verl would store the log-probabilities as the policy's
+        return tu.get_tensordict({}, {"metrics": tu.get(output, "metrics")})
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def save_checkpoint(self, local_path, hdfs_path=None, global_step=0, max_ckpt_to_keep=None):
@@ -148,3 +174,13 @@ def cross_entropy(model_output, data, dp_group=None):
     mask = data.select("response_mask").to_padded_tensor()["response_mask"]
     total = -torch.where(mask > 0, log_prob, 0.0).sum()
     return total / data["batch_num_tokens"] * data["dp_size"], {}
+
+
+def probability_difference(model_output, data, dp_group=None):
+    """Return a micro-batch's part of the mean |p - q| over all response tokens, with vLLM's
+    probabilities as q, and the largest |p - q|."""
+    log_prob = no_padding_2_padding(model_output["log_probs"], data)
+    held = data.select("response_mask", "rollout_log_probs").to_padded_tensor()
+    apart = (log_prob.exp() - held["rollout_log_probs"].exp()).abs()
+    apart = torch.where(held["response_mask"] > 0, apart, 0.0)
+    return apart.sum() / data["batch_num_tokens"] * data["dp_size"], {"max": apart.max().item()}
