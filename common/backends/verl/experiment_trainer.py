@@ -163,7 +163,7 @@ class ExperimentTrainer(MethodTrainer):
         finished evaluation."""
         *samples, folder, step = given
         unfinished = Path(folder, "unfinished")
-        PPOTrainer._write_generations(*samples, unfinished, step)
+        MethodTrainer._write_generations(*samples, unfinished, step)
         name = f"{step}.jsonl"
         (unfinished / name).replace(Path(folder, name))
 
