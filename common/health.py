@@ -28,7 +28,7 @@ RULES = (
     Rule("grad_norm", lambda v: not math.isfinite(v), "the gradient is not finite", 1, 3),
     # Mean |p - q| per token. NeMo RL's recipes fail if exp(mean |log p - log q|) is above 1.05, and
     # |p - q| <= |log p - log q|. The numbers of steps are our choice. Both have the temperature of
-    # log-probabilities, whatever that of sampling is. With DLC both are the calibrated distribution.
+    # log-probabilities, whatever that of sampling is. DLC compares its calibrated distribution.
     Rule(
         "rollout_difference_mean",
         lambda v: not v <= 0.05,

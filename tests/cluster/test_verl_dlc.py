@@ -1,4 +1,4 @@
-"""DLC's comparison of sampler and trainer in verl's worker, on one process, without Ray and vLLM."""
+"""DLC's comparison of sampler and trainer in verl's worker, in one process, without Ray or vLLM."""
 
 from types import SimpleNamespace
 
