@@ -1,4 +1,4 @@
-"""What we use of verl's V1 trainer and of TransferQueue, its store of samples: the classes that ours
+"""What we use of verl's V1 trainer and of TransferQueue, its store of samples: the classes that we
 extend, where ours take their place, and the fields of a batch. A change of either in a new version
 of verl is met here; their keys in verl's configuration are in settings.yaml."""
 
