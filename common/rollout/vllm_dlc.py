@@ -14,8 +14,6 @@ verl's transfer of weights brings the weights of both models, those of the memor
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
-from safetensors.torch import load_file
-
 from common.errors import UserError
 
 if TYPE_CHECKING:
@@ -57,15 +55,9 @@ def description(policy: "PretrainedConfig", memory: "PretrainedConfig", mu: floa
 
 
 class Sync:
-    """Methods called in each worker of a joint model; vLLM mixes this into its worker class."""
+    """What is called in each worker of a joint model; vLLM mixes this into its worker class."""
 
     model_runner: Any  # the worker's
-
-    def load_memory(self, path: str) -> int:
-        """Load the tensors of a safetensors file into the joint model. Return their number."""
-        given = load_file(path)
-        self.model_runner.get_model().load_weights(iter(given.items()))
-        return len(given)
 
     def set_memory_weight(self, mu: float) -> None:
         """Set mu from now on; 0 gives the policy alone. The caches are valid for every mu.

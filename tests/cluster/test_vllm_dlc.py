@@ -69,7 +69,7 @@ def engine(parts, folder):
         threads=1,
         hf_overrides=vllm_dlc.description(*described, MU),
         load_format="dummy",
-        worker_extension_cls="common.rollout.vllm_dlc.Sync",
+        worker_extension_cls="joint_weights.Loaded",
     )
     send(llm, folder, load_file(folder / "policy" / "model.safetensors"), memory)
     return llm
