@@ -82,7 +82,8 @@ class PolicyWorker(ActorRolloutRefWorker):  # not "Worker": verl finds its own w
         """Return how far vLLM's probabilities of the response tokens are from those that both
         networks give here, softmax((f_theta - mu f_phi) / temperature): metrics with the mean of
         |p - q| as `loss` and the largest as `max`."""
-        mu, kept = self.config.rollout.engine_kwargs.vllm.hf_overrides.memory_mu, deque()
+        mu = self.config.rollout.engine_kwargs.vllm.hf_overrides.memory_mu
+        kept = deque[torch.Tensor]()
 
         def keep(_module, _given, output):
             kept.append(output.logits)
