@@ -10,12 +10,10 @@ Both return float32 logits.
     step(tokens) -> (B, V)         append one token per row
     keep(rows)                     continue with these rows only
 
-On a GPU `LlamaDecoder` records a step as a CUDA graph and replays it: launching its kernels one by
-one from Python takes longer than they run.
+On a GPU the steps of `LlamaDecoder` are those of rollout/recorded.py, after its prefill.
 """
 
 import copy
-from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -35,32 +33,16 @@ from common.models.llama import (
 def make_decoder(model, max_tokens: int, dtype: torch.dtype | None = None):
     """Return the fastest decoder for `model`; `dtype` lowers the precision of its weights' copy."""
     if is_plain_llama(model):
-        capture = cuda_graph if model.device.type == "cuda" else None
-        return LlamaDecoder(model, max_tokens, dtype or model.dtype, capture)
+        return LlamaDecoder(model, max_tokens, dtype or model.dtype)
     if dtype not in (None, model.dtype):
         model = copy.deepcopy(model).to(dtype)
     return TransformersDecoder(model)
 
 
-def cuda_graph(function: Callable[[], None]) -> Callable[[], None]:
-    """Return a function that replays the kernels of `function`. `function` must read and write the
-    same tensors in every call, and calling it twice must have the effect of calling it once."""
-    current, side = torch.cuda.current_stream(), torch.cuda.Stream()
-    side.wait_stream(current)
-    with torch.cuda.stream(side):  # in the first call libraries choose kernels and take workspaces
-        function()
-    current.wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        function()
-    return graph.replay
-
-
 class LlamaDecoder:
-    """The decoder of the Llama family. `capture` takes the function of a step, which has no
-    arguments, and returns the function that is called in its place."""
+    """The decoder of the Llama family."""
 
-    def __init__(self, model, max_tokens: int, dtype: torch.dtype, capture: Callable | None = None):
+    def __init__(self, model, max_tokens: int, dtype: torch.dtype):
         config, body = model.config, model.model
         self.heads, self.kv_heads = config.num_attention_heads, config.num_key_value_heads
         self.eps, self.max_tokens, self.dtype = config.rms_norm_eps, max_tokens, dtype
@@ -68,25 +50,24 @@ class LlamaDecoder:
         self.norm, self.head = body.norm.weight.to(dtype), model.lm_head.weight.to(dtype)
         self.layers = [fused_weights(layer, config, dtype) for layer in body.layers]
         self.head_dim = body.layers[0].self_attn.o_proj.weight.shape[1] // self.heads
-        self.capture = None if self._depends_on_length() else capture
         self.cache: torch.Tensor | None = None
-        self.fixed: Fixed | None = None
 
     @torch.no_grad()
-    def prefill(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    def prefill(
+        self, ids: torch.Tensor, mask: torch.Tensor, room: int | None = None
+    ) -> torch.Tensor:
+        """As above; the cache has `room` places after the prompt, by default `max_tokens`."""
         rows, length = ids.shape
-        shape = (len(self.layers), 2, rows, self.kv_heads, length + self.max_tokens, self.head_dim)
-        self.cache = self.fixed = None  # frees the previous rollout's: both would not fit
-        # A captured step reads all of it behind a mask, so it needs zeros: 0 times the content of
-        # unused memory may be nan.
-        made = torch.empty if self.capture is None else torch.zeros
-        self.cache = made(shape, dtype=self.dtype, device=ids.device)
+        places = length + (self.max_tokens if room is None else room)
+        shape = (len(self.layers), 2, rows, self.kv_heads, places, self.head_dim)
+        self.cache = None  # frees the previous rollout's: both would not fit
+        self.cache = torch.empty(shape, dtype=self.dtype, device=ids.device)
         self.length = 0
         real = mask.bool()
         self.hidden = None  # (P, 1, 1, T), True where no later token sees a place of the cache
         if not real.all():
             self.hidden = F.pad(~real, (0, self.max_tokens))[:, None, None, :]
-        self.turns = self._turns(shape[4], ids.device)
+        self.turns = self._turns(length + self.max_tokens, ids.device)
         self.position = mask.sum(1)  # the next token's position, padding not counted
         positions = (mask.cumsum(1) - 1).clamp(min=0)
         seen = causal(length, ids.device) if self.hidden is None else causal_after_padding(real)
@@ -94,51 +75,15 @@ class LlamaDecoder:
 
     @torch.no_grad()
     def step(self, tokens: torch.Tensor) -> torch.Tensor:
-        if self.capture is not None:
-            return self._captured(tokens)
         logits = self._forward(tokens[:, None], self.position[:, None], None)[:, 0].float()
         self.position = self.position + 1
         return logits
-
-    def _captured(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Do a step with tensors that stay at their addresses, as a recorded step needs. The next
-        step overwrites the returned logits."""
-        fixed, rows = self.fixed or Fixed(self), len(tokens)
-        self.fixed = fixed
-        fixed.tokens[:rows].copy_(tokens)
-        if rows not in fixed.steps:
-            fixed.steps[rows] = self.capture(lambda: self._fixed_step(fixed, rows))
-        fixed.steps[rows]()
-        self.position += 1
-        fixed.place += 1
-        self.length += 1
-        return fixed.logits[:rows]
-
-    def _fixed_step(self, fixed: "Fixed", rows: int) -> None:
-        """Compute a token's logits with the whole cache as keys and values, of which a mask hides
-        all but the earlier places and the token's own. Calling it twice has the effect of once."""
-        hidden = fixed.hidden[:rows]
-        hidden.index_fill_(3, fixed.place, False)
-        x = self.embedding[fixed.tokens[:rows, None]]
-        cos, sin = self._rotations(x, fixed.position[:rows, None])
-        for layer, (keys, values) in zip(self.layers, fixed.cache[:, :, :rows], strict=True):
-
-            def attention(qk, v, keys=keys, values=values):
-                keys.index_copy_(2, fixed.place, qk[:, self.heads :])
-                values.index_copy_(2, fixed.place, v)
-                h = self._one(qk[:, : self.heads], keys, values, hidden)
-                return h.transpose(1, 2).reshape(rows, 1, -1)
-
-            x = block(x, layer, cos, sin, attention)
-        logits = F.linear(norm(x[:, -1:], self.norm, self.eps), self.head)
-        fixed.logits[:rows].copy_(logits[:, 0])
 
     def repeat(self, times: int) -> None:
         if times == 1:
             return
         layers, two, rows, *rest = self.cache.shape
-        made = self.cache.new_empty if self.capture is None else self.cache.new_zeros
-        grown = made(layers, two, rows * times, *rest)
+        grown = self.cache.new_empty(layers, two, rows * times, *rest)
         for new, old in self._parts(grown, self.cache):
             new.copy_(old.repeat_interleave(times, 0))
         self.cache = grown
@@ -159,23 +104,21 @@ class LlamaDecoder:
                 yield [part[:, :, : self.length] for part in parts]
 
     def _select(self, choose) -> None:
-        if self.fixed is not None:
-            return self.fixed.keep(self, choose)
         self.position = choose(self.position)
         self.hidden = None if self.hidden is None else choose(self.hidden)
 
-    def _depends_on_length(self) -> bool:
+    def depends_on_length(self) -> bool:
         return self.rotary.rope_type in ("dynamic", "longrope")
 
     def _turns(self, length: int, device) -> list[torch.Tensor] | None:
         """Return cos and signed sin of positions 0 to `length` - 1, (length, 1, D) each; None if
         they depend on which positions are asked for together."""
-        if self._depends_on_length():
+        if self.depends_on_length():
             return None
         cos, sin = self.rotary(self.embedding[:1], torch.arange(length, device=device)[None])
         return [cos[0, :, None], signed(sin)[0, :, None]]
 
-    def _rotations(self, x, positions):
+    def rotations(self, x, positions):
         """Return cos and signed sin of `positions` (B, new), (B, 1, new, D) each."""
         if self.turns is not None:
             return [table[positions].transpose(1, 2) for table in self.turns]
@@ -186,7 +129,7 @@ class LlamaDecoder:
         rows, new = ids.shape
         end = self.length + new
         x = self.embedding[ids]
-        cos, sin = self._rotations(x, positions)
+        cos, sin = self.rotations(x, positions)
         for layer, (keys, values) in zip(self.layers, self.cache, strict=True):
 
             def attention(qk, v, keys=keys, values=values):
@@ -218,33 +161,6 @@ class LlamaDecoder:
             scores.masked_fill_(hidden, -torch.inf)
         h = torch.softmax(scores.float(), -1).to(q.dtype) @ v
         return h.view(rows, self.heads, 1, self.head_dim)
-
-
-class Fixed:
-    """The tensors that a captured step reads and writes, made once for the rows that a decoder has
-    at its first step. If fewer rows are left later, they use the first rows of each tensor."""
-
-    def __init__(self, decoder: LlamaDecoder):
-        rows, places = decoder.cache.shape[2], decoder.cache.shape[4]
-        device = decoder.cache.device
-        self.cache = decoder.cache
-        self.tokens = torch.zeros(rows, dtype=torch.long, device=device)
-        self.logits = torch.zeros(rows, len(decoder.head), device=device)
-        self.place = torch.tensor([decoder.length], device=device)
-        self.position = decoder.position.clone()
-        decoder.position = self.position
-        unwritten = torch.arange(places, device=device) >= decoder.length
-        self.hidden = unwritten.expand(rows, 1, 1, places).clone()
-        if decoder.hidden is not None:
-            self.hidden |= decoder.hidden
-        self.steps: dict[int, Callable[[], None]] = {}  # by number of rows
-
-    def keep(self, decoder: LlamaDecoder, choose: Callable) -> None:
-        """Move the rows that `choose` selects to the front."""
-        rows = len(decoder.position)
-        chosen, hidden = choose(decoder.position), choose(self.hidden[:rows])
-        decoder.position = self.position[: len(chosen)].copy_(chosen)
-        self.hidden[: len(chosen)].copy_(hidden)
 
 
 class TransformersDecoder:

@@ -12,7 +12,6 @@ cache of its own.
 """
 
 import copy
-from collections.abc import Callable
 
 import torch
 
@@ -20,7 +19,6 @@ from common.config.schema import Sampler
 from common.errors import require
 from common.models.load import load_checkpoint
 from common.models.policy import log_probs
-from common.rollout.decoder import make_decoder
 from common.types import RolloutBatch
 
 
@@ -108,35 +106,6 @@ def check_vocabulary(path: str, memory: tuple, policy: tuple) -> None:
     other = sorted(word for word in own.keys() | theirs.keys() if own.get(word) != theirs.get(word))
     said = f"{len(other)} tokens of its tokenizer are not the policy's, {other[:1]} for one"
     require(not other, "method.sampler.path", path, said + remedy)
-
-
-class CalibratedDecoder:
-    """A decoder (see rollout/decoder.py) of f_theta - mu f_phi; `policy` is the latest f_theta."""
-
-    policy: torch.Tensor
-
-    def __init__(self, policy, memory: MemoryNetwork, max_tokens: int, dtype=None):
-        self.mu = memory.mu
-        self.decoders = [make_decoder(m, max_tokens, dtype) for m in (policy, memory.model)]
-
-    def prefill(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        return self._calibrated(lambda decoder: decoder.prefill(ids, mask))
-
-    def step(self, tokens: torch.Tensor) -> torch.Tensor:
-        return self._calibrated(lambda decoder: decoder.step(tokens))
-
-    def repeat(self, times: int) -> None:
-        self.policy = self.policy.repeat_interleave(times, 0)
-        for decoder in self.decoders:
-            decoder.repeat(times)
-
-    def keep(self, rows: torch.Tensor) -> None:
-        for decoder in self.decoders:
-            decoder.keep(rows)
-
-    def _calibrated(self, logits: Callable) -> torch.Tensor:
-        self.policy, memory = (logits(decoder) for decoder in self.decoders)
-        return self.policy - self.mu * memory
 
 
 def importance(batch: RolloutBatch, cap: float | None) -> torch.Tensor | None:

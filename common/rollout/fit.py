@@ -19,15 +19,21 @@ def free_bytes(device: torch.device) -> int:
     return psutil.virtual_memory().available
 
 
-def row_bytes(model, tokens: int, dtype: torch.dtype) -> int:
-    """Return the bytes of one row while it is decoded: keys and values of its `tokens`, prompt and
-    response, and the logits of its next token with the tensors made from them."""
+def cache_bytes(model, tokens: int, dtype: torch.dtype) -> int:
+    """Return the bytes of the keys and values of `tokens`."""
     config = model.config.get_text_config()
     heads = config.num_attention_heads
     kv_heads = getattr(config, "num_key_value_heads", None) or heads
     head_dim = getattr(config, "head_dim", None) or config.hidden_size // heads
-    cache = 2 * config.num_hidden_layers * kv_heads * head_dim * tokens * dtype.itemsize
-    return cache + 4 * LOGITS * config.vocab_size
+    return 2 * config.num_hidden_layers * kv_heads * head_dim * tokens * dtype.itemsize
+
+
+def row_bytes(model, tokens: int, dtype: torch.dtype) -> int:
+    """Return the bytes of one row while it is decoded: keys and values of its `tokens`, and the
+    logits of its next token with the tensors made from them."""
+    return (
+        cache_bytes(model, tokens, dtype) + 4 * LOGITS * model.config.get_text_config().vocab_size
+    )
 
 
 def parts(prompts: int, group: int, rows: int) -> list[tuple[slice, slice]]:
@@ -46,20 +52,28 @@ def parts(prompts: int, group: int, rows: int) -> list[tuple[slice, slice]]:
 
 
 def rows_that_fit(
-    models: list, prompt_tokens: int, max_tokens: int, dtype: torch.dtype, key: str
+    models: list,
+    prompt_tokens: int,
+    max_tokens: int,
+    dtype: torch.dtype,
+    key: str,
+    sharing: int = 1,
 ) -> int:
-    """Return how many rows `models` can decode at once in lockstep. The memory of one more row is
-    set aside for the prompt. Raises UserError, which names `key`, if not even one row fits."""
+    """Return how many rows `models` can decode at once in lockstep, where `sharing` rows have one
+    copy of their prompt. The memory of one more row is set aside for the prompt. Raises UserError,
+    which names `key`, if not even one row fits."""
     device = next(models[0].parameters()).device
     free = SHARE * free_bytes(device)
-    each = sum(row_bytes(model, prompt_tokens + max_tokens, dtype) for model in models)
-    if free < 2 * each:  # the row, and the prompt that it was repeated from
+    prompt = sum(cache_bytes(model, prompt_tokens, dtype) for model in models)
+    own = sum(row_bytes(model, max_tokens, dtype) for model in models)
+    if free < 2 * (prompt + own):  # the row, and the prompt that it was repeated from
         raise UserError(
             f"{key}={max_tokens}: one response after a prompt of {prompt_tokens} tokens needs "
-            f"{2 * each / 2**30:.2g} GiB, and {free / 2**30:.2g} GiB of the {device.type}'s memory "
-            "can be had; lower it, take a smaller model or leave more memory free"
+            f"{2 * (prompt + own) / 2**30:.2g} GiB, and {free / 2**30:.2g} GiB of the "
+            f"{device.type}'s memory can be had; lower it, take a smaller model or leave more "
+            "memory free"
         )
-    return int(free / each) - 1
+    return int((free - prompt - own) / (prompt / sharing + own))
 
 
 def fewer_rows(rows: int, max_tokens: int, key: str) -> int:

@@ -1,23 +1,20 @@
 """The local rollout engine: sampled responses with log-probabilities, on CPU or one GPU."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
-from torch.nn.utils.rnn import pad_sequence
 
 from common import seeds
 from common.config.schema import Evaluation
 from common.errors import UserError
+from common.rollout import recorded
 from common.rollout.decoder import make_decoder
-from common.rollout.dlc import CalibratedDecoder, MemoryNetwork
+from common.rollout.dlc import MemoryNetwork
 from common.rollout.fit import fewer_rows, parts, rows_that_fit
 from common.types import Prompt, RolloutBatch
 
-# Finished rows leave the batch in blocks of 1 / BLOCKS of its rows, and are counted every LOOK
-# tokens: a GPU's step is recorded again for each number of rows, and a count waits for the GPU.
-BLOCKS = {"cpu": 16, "cuda": 4}
-LOOK = {"cpu": 1, "cuda": 8}
+BLOCKS = 16  # finished rows leave the batch in blocks of 1 / BLOCKS of its rows
 
 
 def encode(tokenizer, texts: list[str], device) -> tuple[torch.Tensor, torch.Tensor]:
@@ -29,10 +26,10 @@ def encode(tokenizer, texts: list[str], device) -> tuple[torch.Tensor, torch.Ten
         raise UserError(
             f"prompt {text[:80]!r}: the model's tokenizer knows none of it; correct the template"
         )
-    tensors = [torch.tensor(row) for row in rows]
-    padded = partial(pad_sequence, batch_first=True, padding_side="left")
-    ids = padded(tensors, padding_value=tokenizer.pad_token_id)
-    return ids.to(device), padded([torch.ones_like(row) for row in tensors]).to(device)
+    width = max(map(len, rows))
+    padded = [[tokenizer.pad_token_id] * (width - len(row)) + row for row in rows]
+    real = torch.arange(width) >= width - torch.tensor([len(row) for row in rows])[:, None]
+    return torch.tensor(padded).to(device), real.long().to(device)
 
 
 @torch.no_grad()
@@ -61,11 +58,11 @@ def generate(
 
     The prompt is read once and shared by its group. Each row (response) draws from its own stream
     of uniform numbers (inverse CDF), so its text does not depend on the rows beside it. Finished
-    rows leave the batch. The only synchronisation with the device is the count of finished rows
-    (LOOK). Rows that do not fit into the free memory together are decoded in turn, each with the
-    uniform numbers that it would have had. Log-probabilities then differ by rounding, as matrix
-    products do for another number of rows, and a token differs if its uniform number lies that
-    close to a border of the CDF.
+    rows leave the batch. On a GPU, where steps are recorded (rollout/recorded.py), the only
+    synchronisation is the count of finished rows. Rows that do not fit into the free memory
+    together are decoded in turn, each with the uniform numbers that it would have had.
+    Log-probabilities then differ by rounding, as matrix products do for another number of rows, and
+    a token differs if its uniform number lies that close to a border of the CDF.
 
     Returns a RolloutBatch. Its `log_probs` are under the policy at the temperature `reported`, over
     the whole vocabulary, in float32. Where that is None they are at `temperature`; with `top_p`
@@ -76,23 +73,29 @@ def generate(
     ends = torch.tensor([eos_id, *sorted({*more_ends} - {eos_id})], device=prompt_ids.device)
     uniforms = torch.rand(max_tokens, prompts * group_size, generator=generator)
     uniforms = uniforms.to(prompt_ids.device).view(max_tokens, prompts, group_size)
-    if memory is None:
-        decoder, models = make_decoder(model, max_tokens, dtype), [model]
-    else:
-        decoder = CalibratedDecoder(model, memory, max_tokens, dtype)
-        models = [model, memory.model]
-    rows = rows_that_fit(models, length, max_tokens, dtype or model.dtype, key)
+    models = [model] if memory is None else [model, memory.model]
+    mu = None if memory is None else memory.mu
+    decoders = [make_decoder(one, max_tokens, dtype) for one in models]
+    shared = prompt_ids.is_cuda and all(map(recorded.can_record, decoders))
+    rows = rows_that_fit(
+        models, length, max_tokens, dtype or model.dtype, key, sharing=group_size if shared else 1
+    )
+    tokens = partial(
+        draw_tokens,
+        mu=mu,
+        temperature=temperature,
+        top_p=top_p,
+        reported=reported or kept(temperature=temperature, top_p=top_p),
+    )
     while True:
         try:
             pieces = [
-                _decode(
-                    decoder,
+                (recorded.decode if shared else _decode)(
+                    decoders,
                     prompt_ids[some],
                     prompt_mask[some],
                     uniforms[:, some, of].flatten(1),
-                    temperature=temperature,
-                    top_p=top_p,
-                    reported=reported or kept(temperature=temperature, top_p=top_p),
+                    tokens=tokens,
                     ends=ends,
                 )
                 for some, of in parts(prompts, group_size, rows)
@@ -113,7 +116,7 @@ def _joined(
     joined = [
         torch.cat(piece, 1) if len(piece) > 1 else piece[0] for piece in zip(*pieces, strict=True)
     ]
-    ids, log_probs, mask, *sampler = (part.t().contiguous() for part in joined)
+    ids, mask, log_probs, *sampler = (part.t().contiguous() for part in joined)
     lengths = mask.sum(1).long()
     stopped = _ended(ids.gather(1, (lengths - 1)[:, None])[:, 0], ends)
     width = int(lengths.max())
@@ -129,67 +132,77 @@ def _joined(
 
 
 def _decode(
-    decoder,
+    decoders: list,
     prompt_ids: torch.Tensor,
     prompt_mask: torch.Tensor,
     uniforms: torch.Tensor,
     *,
-    temperature: float,
-    top_p: float,
-    reported: float,
+    tokens: Callable,
     ends: torch.Tensor,
 ) -> list[torch.Tensor]:
-    """Return token ids, the policy's log-probabilities, the mask and, with a memory network, the
-    sampler's log-probabilities, each (T, rows) like `uniforms`."""
+    """Return token ids, the mask and what `tokens` (`draw_tokens`) says of their
+    log-probabilities, each (T, rows) like `uniforms`."""
     (max_tokens, rows), device, eos_id = uniforms.shape, prompt_ids.device, ends[0]
     group_size = rows // len(prompt_ids)
-    calibrated = isinstance(decoder, CalibratedDecoder)
     # token first, so that the values written in one step are contiguous
     ids = eos_id.expand(max_tokens, rows).clone()
-    log_probs = torch.zeros(max_tokens, rows, device=device)
-    mask = torch.zeros(max_tokens, rows, device=device)
-    sampler_log_probs = torch.zeros_like(log_probs) if calibrated else None
-    logits = decoder.prefill(prompt_ids, prompt_mask).repeat_interleave(group_size, 0)
-    decoder.repeat(group_size)
+    mask, *found = (torch.zeros(max_tokens, rows, device=device) for _ in range(1 + len(decoders)))
+    prefilled = [decoder.prefill(prompt_ids, prompt_mask) for decoder in decoders]
+    logits = [one.repeat_interleave(group_size, 0) for one in prefilled]
+    for decoder in decoders:
+        decoder.repeat(group_size)
     active = torch.arange(rows, device=device)  # the rows that the decoder still holds
     running = torch.ones(rows, dtype=torch.bool, device=device)  # rows not yet finished
     # Rows leave in blocks: matrix products of few different sizes reuse their kernels.
-    block, look = max(1, rows // BLOCKS[device.type]), LOOK[device.type]
+    block = max(1, rows // BLOCKS)
     for t in range(max_tokens):
-        log_p = tempered(logits, reported)
-        if temperature == 0:
-            token = logits.argmax(-1, keepdim=True)
-        else:
-            if top_p < 1:
-                p = nucleus(logits, temperature, top_p)
-            else:
-                p = (log_p if reported == temperature else tempered(logits, temperature)).exp()
-            cdf = p.cumsum(-1)
-            threshold = uniforms[t].index_select(0, active)[:, None] * cdf[:, -1:]
-            token = torch.searchsorted(cdf, threshold, right=True)
-            token = token.clamp_(max=cdf.shape[-1] - 1)
-        ids[t].index_copy_(0, active, torch.where(running, token[:, 0], eos_id))
-        chosen = log_p.gather(1, token)[:, 0] * running
-        if calibrated:
-            sampler_log_probs[t].index_copy_(0, active, chosen)
-            policy = tempered(decoder.policy, reported)
-            chosen = policy.gather(1, token)[:, 0] * running
-        log_probs[t].index_copy_(0, active, chosen)
+        token, log_probs = tokens(logits, uniforms[t].index_select(0, active))
+        ids[t].index_copy_(0, active, torch.where(running, token, eos_id))
+        for one, chosen in zip(found, log_probs, strict=True):
+            one[t].index_copy_(0, active, chosen * running)
         mask[t].index_copy_(0, active, running.float())
-        running = running & ~_ended(token[:, 0], ends)
-        if t + 1 == max_tokens:
-            break
-        left = len(active) if (t + 1) % look else int(running.sum())
-        if left == 0:
+        running = running & ~_ended(token, ends)
+        left = int(running.sum())
+        if t + 1 == max_tokens or left == 0:
             break
         size = -(-left // block) * block
         if size < len(active):
             # the running rows, and as many finished ones as fill the last block
             chosen = running.int().argsort(descending=True, stable=True)[:size].sort().values
             active, token, running = active[chosen], token[chosen], running[chosen]
-            decoder.keep(chosen)
-        logits = decoder.step(token[:, 0])
-    return [ids, log_probs, mask, *([sampler_log_probs] if calibrated else [])]
+            for decoder in decoders:
+                decoder.keep(chosen)
+        logits = [decoder.step(token) for decoder in decoders]
+    return [ids, mask, *found]
+
+
+def draw_tokens(
+    logits: list[torch.Tensor],
+    uniforms: torch.Tensor,
+    *,
+    mu: float | None,
+    temperature: float,
+    top_p: float,
+    reported: float,
+) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    """Return the tokens (B,) that `uniforms` (B,) draw, and the policy's log-probabilities of them
+    at the temperature `reported`. With a memory network, whose logits (B, V) follow the policy's,
+    those of the sampler come second."""
+    policy = logits[0]
+    drawn_from = policy if mu is None else policy - mu * logits[1]
+    log_p = tempered(drawn_from, reported)
+    if temperature == 0:
+        token = drawn_from.argmax(-1, keepdim=True)
+    else:
+        if top_p < 1:
+            p = nucleus(drawn_from, temperature, top_p)
+        else:
+            p = (log_p if reported == temperature else tempered(drawn_from, temperature)).exp()
+        cdf = p.cumsum(-1)
+        threshold = uniforms[:, None] * cdf[:, -1:]
+        token = torch.searchsorted(cdf, threshold, right=True).clamp_(max=cdf.shape[-1] - 1)
+    found = [log_p] if mu is None else [tempered(policy, reported), log_p]
+    return token[:, 0], [one.gather(1, token)[:, 0] for one in found]
 
 
 def _ended(tokens: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
