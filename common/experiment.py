@@ -95,6 +95,7 @@ class Experiment:
         for key, value, off in (
             ("sampling.dtype", sampling.dtype, "float32"),
             ("optim.gradient_checkpointing", self.optim.gradient_checkpointing, False),
+            ("optim.dtype", self.optim.dtype, "float32"),
         ):
             require(value == off or local, key, value, f"is for backend=local; set it to {off}")
         from common.methods.binding import check
@@ -122,6 +123,8 @@ class Experiment:
         schedule over the steps states their number itself (`steps` of fade_log_schedule)."""
         config = {key: value for key, value in asdict(self).items() if key not in APART}
         del config["optim"]["gradient_checkpointing"]  # changes memory only
+        if self.optim.dtype == "float32":  # stored runs lack the key
+            del config["optim"]["dtype"]
         if self.sampling.reported == self.sampling.temperature:  # stored runs lack the key
             del config["sampling"]["log_prob_temperature"]
         config["method"]["rehearsal"] = None  # stored runs have this key, which no method sets now

@@ -9,8 +9,7 @@ One part is exchangeable: the sampler that draws the responses (rollout/samplers
 its older weights, or the policy with DLC's memory network).
 
 Left out on purpose: several GPUs, asynchronous processes (`sampling.lag` gives rollouts the age
-that they would have), gradients in mixed precision (`sampling.dtype` applies only to the weights
-that sample), more than one PPO epoch.
+that they would have), more than one PPO epoch.
 """
 
 import shutil
@@ -33,7 +32,8 @@ from common.health import Guard
 from common.methods import binding, rate
 from common.models.llama import is_plain_llama
 from common.models.load import device, load_model
-from common.models.policy import log_probs, log_probs_in_parts
+from common.models.policy import log_probs_in_parts
+from common.models.recorded import passes
 from common.progress import tracked
 from common.results import longer
 from common.results.files import amend, jsonl_appender, require_steps, whole_rows
@@ -150,7 +150,15 @@ class Loop:
         self.step = self.drawn = 0  # rollout steps done; prompts taken from the data so far
         self.state = {}  # of the controller
         given = (self.model, self.tokenizer, x.sampling, x.method.sampler)
-        self.sampler = sampler(*given, micro_batch=x.optim.micro_batch, seed=x.seed)
+        dtype = getattr(torch, x.optim.dtype)
+        self.sampler = sampler(*given, micro_batch=x.optim.micro_batch, seed=x.seed, dtype=dtype)
+        self.policy = passes(self.model, temperature=x.sampling.reported, dtype=dtype)
+        self.in_parts = partial(
+            log_probs_in_parts,
+            temperature=x.sampling.reported,
+            micro_batch=x.optim.micro_batch,
+            dtype=dtype,
+        )
         fits = partial(context.require_context, self.model, self.tokenizer)
         fits([p.text for p in self.prompts], x.sampling.max_tokens, "sampling.max_tokens")
         measured = [p.text for held in self.benchmarks.values() for p in held]
@@ -247,8 +255,7 @@ class Loop:
     def penalty(self, batch: RolloutBatch) -> torch.Tensor:
         """Return the method's KL estimate to the reference model, summed over each response's
         tokens, (B,)."""
-        temperature, micro_batch = self.x.sampling.reported, self.x.optim.micro_batch
-        ref_log_prob = log_probs_in_parts(self.reference, batch, temperature, micro_batch)
+        ref_log_prob = self.in_parts(self.reference, batch)
         kl = self.method.kl(batch.log_probs, ref_log_prob)
         return torch.where(batch.mask > 0, kl, 0.0).sum(1)
 
@@ -297,12 +304,13 @@ class Loop:
         token_weights = self.token_weights(batch, advantages)
         totals = {"loss": 0.0, "entropy": 0.0, "clipped": 0.0, "ratio": 0.0, "kl": 0.0}
         tokens = batch.mask.sum()
-        self.optimizer.zero_grad()
+        # A recorded pass adds to gradients that are there (models/recorded.py).
+        self.optimizer.zero_grad(set_to_none=self.device == "cpu")
         for start in range(0, count, per_micro):
             stop = min(start + per_micro, count)
             micro = batch.prompts(start, stop)
             rows = slice(start * batch.group_size, stop * batch.group_size)
-            log_prob, entropy = log_probs(self.model, micro, x.sampling.reported)
+            log_prob, entropy = self.policy(micro)
             extra = {} if token_weights is None else {"token_weights": token_weights[rows]}
             weighted = self.sampler.corrected(advantages[start:stop].reshape(-1, 1), micro)
             loss, clipped = self.method.loss(
@@ -315,8 +323,7 @@ class Loop:
             if x.method.entropy_coef > 0:
                 loss = loss - x.method.entropy_coef * entropy
             if self.reference is not None and not x.method.kl_in_reward:
-                with torch.no_grad():
-                    ref_log_prob, _ = log_probs(self.reference, micro, x.sampling.reported)
+                ref_log_prob = self.in_parts(self.reference, micro)
                 kl = self.method.kl(log_prob, ref_log_prob)
                 loss = loss + x.method.kl_coef * kl
                 totals["kl"] += (kl.detach() * micro.mask).sum() / tokens
@@ -335,15 +342,15 @@ class Loop:
             self.optimizer.step()
         if self.reference is None or x.method.kl_in_reward:
             del totals["kl"]
-        return {name: float(value) for name, value in (totals | {"grad_norm": norm}).items()}
+        totals["grad_norm"] = norm
+        return dict(zip(totals, torch.stack(list(totals.values())).tolist(), strict=True))
 
     def token_weights(self, batch: RolloutBatch, advantages: torch.Tensor) -> torch.Tensor | None:
         """Return the method's weights of all tokens of the mini-batch, (B, T), from one pass before
         the update; None if the method has no token weights."""
         if self.method.token_weights is None:
             return None
-        temperature, micro_batch = self.x.sampling.reported, self.x.optim.micro_batch
-        log_prob = log_probs_in_parts(self.model, batch, temperature, micro_batch)
+        log_prob = self.in_parts(self.model, batch)
         given = (batch.log_probs, advantages.reshape(-1, 1), batch.mask)
         with torch.no_grad():
             return self.method.token_weights(log_prob, *given)

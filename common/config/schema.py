@@ -186,6 +186,8 @@ class Optim:
     # a layer's states are computed again for its gradient, which changes memory and time, never the
     # result; it has a default, since configurations stored before it lack the key
     gradient_checkpointing: bool = False
+    # of the matrix products of a training pass (common/models/policy.py); likewise
+    dtype: Literal["float32", "bfloat16"] = "float32"
 
 
 @dataclass(frozen=True)

@@ -21,32 +21,58 @@ from common.models.logits import log_prob_and_entropy
 from common.types import RolloutBatch
 
 
-def log_probs(model, batch: RolloutBatch, temperature: float) -> tuple[torch.Tensor, torch.Tensor]:
+def log_probs(
+    model,
+    batch: RolloutBatch,
+    temperature: float,
+    dtype: torch.dtype = torch.float32,
+    rows: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Return each response token's log-probability and entropy, (B, T) each, in float32.
 
     Both belong to softmax(logits / temperature). The prompt is run once, and the G responses of the
     group share its keys and values, with gradient. Values on padding are meaningless: mask them.
+
+    dtype  of the matrix products. With bfloat16 the weights, their gradients, the states between
+           the layers and, in the Llama family, the product with the head stay in float32
+    rows   where in response_ids[:, 1:].flatten() the tokens to compute are, in increasing order; by
+           default all real ones
     """
-    return _of_tokens(model, batch, partial(log_prob_and_entropy, temperature=temperature))
+    lower = dict(dtype=torch.bfloat16, enabled=dtype == torch.bfloat16, cache_enabled=False)
+    with torch.autocast(model.device.type, **lower):
+        return _of_tokens(
+            model, batch, rows, partial(log_prob_and_entropy, temperature=temperature)
+        )
 
 
 @torch.no_grad()
 def log_probs_in_parts(
-    model, batch: RolloutBatch, temperature: float, micro_batch: int
+    model,
+    batch: RolloutBatch,
+    temperature: float,
+    micro_batch: int,
+    dtype: torch.dtype = torch.float32,
 ) -> torch.Tensor:
     """Return only the log-probabilities of `log_probs`, without gradient, in passes of at most
     `micro_batch` responses; a group is never split."""
     size = max(1, micro_batch // batch.group_size)
     starts = range(0, len(batch.prompt_ids), size)
-    parts = [log_probs(model, batch.prompts(i, i + size), temperature)[0] for i in starts]
+    parts = [log_probs(model, batch.prompts(i, i + size), temperature, dtype)[0] for i in starts]
     return torch.cat(parts)
 
 
-def _of_tokens(model, batch: RolloutBatch, function: Callable) -> tuple[torch.Tensor, ...]:
+def later_rows(batch: RolloutBatch) -> torch.Tensor:
+    """Return where in response_ids[:, 1:].flatten() the real tokens are."""
+    return (batch.mask[:, 1:] > 0).flatten().nonzero()[:, 0]
+
+
+def _of_tokens(
+    model, batch: RolloutBatch, rows: torch.Tensor | None, function: Callable
+) -> tuple[torch.Tensor, ...]:
     """Return what `function` gives for (N, V) logits and (N,) ids, for every response token: each
     (N, ...) as (B, T, ...)."""
     forward = _packed_logits if is_plain_llama(model) else _padded_logits
-    first, rest, rows = forward(model, batch)  # (P, V), (N, V), (N,)
+    first, rest, rows = forward(model, batch, rows)  # (P, V), (N, V), (N,)
     start, later = batch.response_ids[:, 0], batch.response_ids[:, 1:]
     first = function(first.repeat_interleave(batch.group_size, 0), start)
     rest = function(rest, later.flatten()[rows])
@@ -58,7 +84,7 @@ def _of_tokens(model, batch: RolloutBatch, function: Callable) -> tuple[torch.Te
     return tuple(out)
 
 
-def _padded_logits(model, batch: RolloutBatch):
+def _padded_logits(model, batch: RolloutBatch, _):
     """Run any causal LM through its own forward. Return the logits after each prompt (P, V), the
     logits that predict the responses' later tokens (N, V), and the positions of these tokens in
     response_ids[:, 1:].flatten()."""
@@ -91,13 +117,13 @@ def _padded_logits(model, batch: RolloutBatch):
     return first, rest.flatten(0, 1), rows
 
 
-def _packed_logits(model, batch: RolloutBatch):
+def _packed_logits(model, batch: RolloutBatch, rows: torch.Tensor | None):
     """Return the same as `_padded_logits` for the plain Llama family, from the modules' own
     weights. Padding takes part in attention only, so half-empty rectangles cost half."""
     config, body = model.config, model.model
     prompts, length = batch.prompt_ids.shape
     responses, width = batch.response_ids.shape[0], batch.response_ids.shape[1] - 1
-    rows = (batch.mask[:, 1:] > 0).flatten().nonzero()[:, 0]  # the next token is a real one
+    rows = later_rows(batch) if rows is None else rows
     positions = batch.prompt_mask.cumsum(1) - 1
     later = (positions[:, -1:] + 1).repeat_interleave(batch.group_size, 0)
     later = (later + torch.arange(width, device=later.device)).flatten()[rows]
@@ -138,5 +164,6 @@ def _packed_logits(model, batch: RolloutBatch):
         x = checkpoint(block, *inputs, use_reentrant=False) if again else block(*inputs)
     last = torch.arange(length - 1, count, length, device=ids.device)
     x = torch.cat([x[last], x[count:]])
-    logits = model.lm_head(norm(x, body.norm.weight, config.rms_norm_eps))
+    with torch.autocast(x.device.type, enabled=False):
+        logits = model.lm_head(norm(x, body.norm.weight, config.rms_norm_eps))
     return logits[:prompts], logits[prompts:], rows

@@ -8,6 +8,7 @@ When enough rows have finished, the others move to smaller tensors and the step 
 """
 
 from collections.abc import Callable
+from functools import cache
 
 import torch
 import torch.nn.functional as F
@@ -22,15 +23,24 @@ LOOK = 8  # tokens between two counts of the rows that are left; a count waits f
 def cuda_graph(function: Callable[[], None]) -> Callable[[], None]:
     """Call `function` once and return a function that replays its kernels. Both must read and write
     the same tensors."""
-    current, side = torch.cuda.current_stream(), torch.cuda.Stream()
+    current, side = torch.cuda.current_stream(), _side()
     side.wait_stream(current)
-    with torch.cuda.stream(side):  # in the first call libraries choose kernels and take workspaces
-        function()
-    current.wait_stream(side)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    with torch.cuda.stream(side):
+        function()  # libraries choose kernels and take workspaces in it
+        # not with torch.cuda.graph, which gives all unused memory back before each recording
+        graph.capture_begin()
         function()
+        graph.capture_end()
+    current.wait_stream(side)
     return graph.replay
+
+
+@cache
+def _side() -> torch.cuda.Stream:
+    """Return the stream on which steps are recorded. One alone, since each keeps memory of its
+    own."""
+    return torch.cuda.Stream()
 
 
 def can_record(decoder) -> bool:

@@ -28,9 +28,10 @@ def sampler(
     *,
     micro_batch: int,
     seed: int,
+    dtype: torch.dtype = torch.float32,
 ) -> "Sampler":
     """Return the sampler of a configuration. Raises UserError as `memory_network` does."""
-    given = (policy, tokenizer, sampling, micro_batch)
+    given = (policy, tokenizer, sampling, micro_batch, dtype)
     if memory is not None:
         network = memory_network(memory, policy, tokenizer, seed)
         return WithMemory(*given, network=network, settings=memory)
@@ -42,9 +43,9 @@ class Sampler:
 
     memory: MemoryNetwork | None = None
 
-    def __init__(self, policy, tokenizer, sampling: Sampling, micro_batch: int):
+    def __init__(self, policy, tokenizer, sampling: Sampling, micro_batch: int, dtype: torch.dtype):
         self.policy, self.tokenizer = policy, tokenizer
-        self.sampling, self.micro_batch = sampling, micro_batch
+        self.sampling, self.micro_batch, self.dtype = sampling, micro_batch, dtype
 
     def model(self):
         """Return the model that draws the next rollout."""
@@ -55,9 +56,10 @@ class Sampler:
     ) -> tuple[RolloutBatch, float | None]:
         """Draw `sampling.group_size` responses to each prompt.
 
-        If a copy of the weights in lower precision draws them (`sampling.dtype`), their
-        log-probabilities are computed again in float32, so that ratios begin at 1 (verl does the
-        same). The second value is then the mean |difference| of the two per token, else None.
+        If the products of sampling or training are in lower precision (`sampling.dtype`,
+        `optim.dtype`), log-probabilities are computed again as in training, so that ratios begin at
+        1 (verl does the same). The second value is then the mean |difference| of the two per token,
+        else None.
         """
         model, settings = self.model(), self.sampling
         lower = torch.bfloat16 if settings.dtype == "bfloat16" else None
@@ -75,9 +77,9 @@ class Sampler:
             memory=self.memory,
             dtype=lower,
         )
-        if lower is None:
+        if lower is None and self.dtype == torch.float32:
             return batch, None
-        again = log_probs_in_parts(model, batch, settings.reported, self.micro_batch)
+        again = log_probs_in_parts(model, batch, settings.reported, self.micro_batch, self.dtype)
         again = torch.where(batch.mask > 0, again, 0.0)
         gap = (again - batch.log_probs).abs().sum() / batch.mask.sum()
         return replace(batch, log_probs=again), gap.item()

@@ -11,6 +11,7 @@ from fakecuda.graphs import CUDAGraph
 from local_loop import make_loop
 from tiny import network
 
+from common.models import recorded as passes
 from common.rollout.local import generate
 from common.rollout.recorded import Rows
 from common.types import RolloutBatch
@@ -35,6 +36,7 @@ CASES = {
     "covariances": ["covariances=true"],
     "micro-batches": ["optim.micro_batch=16"],
     "temperature": ["sampling.temperature=0.7"],
+    "bfloat16": ["optim.dtype=bfloat16"],
 }
 STEPS = 2
 
@@ -84,10 +86,13 @@ def test_curves_are_the_cpus(case, trained):
         return
     assert torch.equal(drawn_here[0].response_ids, drawn_there[0].response_ids.cpu())
     assert all(alike(*both) > 0.9 for both in zip(drawn_here, drawn_there, strict=True))
+    bound = 1e-2 if case == "bfloat16" else 1e-5  # its products round elsewhere in other shapes
     for ours, theirs in zip(here, there, strict=True):
-        assert theirs == pytest.approx(ours, rel=1e-5, abs=1e-5, nan_ok=True)
+        assert theirs == pytest.approx(ours, rel=bound, abs=bound, nan_ok=True)
     for name, ours in weights_here.items():
-        torch.testing.assert_close(weights_there[name].cpu(), ours, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(
+            weights_there[name].cpu(), ours, rtol=10 * bound, atol=10 * bound
+        )
 
 
 def moved(batch: RolloutBatch, device: str) -> RolloutBatch:
@@ -120,6 +125,18 @@ def test_the_gradient_of_a_batch_is_the_cpus(case, tiny, tmp_path):
     bound = 1e-5 if PRETENDED else 1e-3
     assert there == pytest.approx(here, rel=bound, abs=bound)
     torch.testing.assert_close(theirs, ours, rtol=bound, atol=bound)
+
+
+def test_recorded_passes_are_those_of_the_eager_ones(trained, pretended, monkeypatch):
+    """Micro-batches of one shape add up; a shape is recorded when it comes again."""
+    words = ["optim.micro_batch=16", "sampling.max_tokens=8"]
+    CUDAGraph.recorded = 0
+    recorded, *_ = trained("cuda", *words)
+    number = CUDAGraph.recorded
+    monkeypatch.setattr(passes, "MOST", 0)
+    eager, *_ = trained("cuda", *words)
+    assert CUDAGraph.recorded - number < number
+    assert recorded == [pytest.approx(row, rel=1e-5, abs=1e-5, nan_ok=True) for row in eager]
 
 
 @pytest.mark.parametrize("words", [[], ["method=dlc", "method.sampler.start=policy"]])
@@ -162,6 +179,7 @@ def test_decoding_steps_are_recorded_once_for_each_number_of_rows(trained, prete
         sizes.append((before, len(rows.running)))
 
     monkeypatch.setattr(Rows, "keep", noted)
+    monkeypatch.setattr(passes, "MOST", 0)  # training passes are not recorded
     _, drawn, *_ = trained("cuda", *CASES["group size 1"])
     assert sizes
     assert all(2 * after <= before for before, after in sizes)

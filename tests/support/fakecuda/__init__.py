@@ -137,6 +137,7 @@ def _surface() -> dict:
         "stream": lambda _: contextlib.nullcontext(),
         "CUDAGraph": CUDAGraph,
         "graph": graph,
+        "graph_pool_handle": lambda: (0, 0),
         "is_current_stream_capturing": lambda: False,
     }
 

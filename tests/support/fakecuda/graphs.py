@@ -62,12 +62,14 @@ class Recorder(TorchDispatchMode):
         return tensor.detach() if inside else ops.unowned(tensor)
 
     def finish(self) -> None:
-        """Nothing has run yet: memory of outside is as it was, that of the graph holds anything."""
+        """Nothing has run yet: memory of outside is as it was, that of the graph holds anything:
+        nan, and 0 for whole numbers, because a second recording may index with them (on a true
+        GPU it computes nothing)."""
         for now, before in self.before.values():
             now.copy_(before)
         self.before.clear()
         for tensor in self.made.values():
-            bytes_of(tensor).fill_(0xFF)
+            bytes_of(tensor).fill_(0xFF if tensor.is_floating_point() else 0)
 
 
 class CUDAGraph:
