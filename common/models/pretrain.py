@@ -10,7 +10,7 @@ from torch.nn.utils.rnn import pad_sequence
 from common.config.resolve import resolve
 from common.config.schema import Pretrain
 from common.models.muon import Muon
-from common.models.policy import log_probs
+from common.models.recorded import passes
 from common.models.store import save
 from common.results.files import write
 from common.tasks import countdown, expressions, maze
@@ -55,6 +55,7 @@ def pretrain(config: Pretrain, path: Path, device: str = "cpu") -> None:
     rows = drawn(count=config.demonstrations, seed=config.seed)
     tensors = _pack(tok, rows)
     optimizers = _optimizers(model, config)
+    policy = passes(model, temperature=1.0, dtype=torch.float32)
     generator = torch.Generator().manual_seed(config.seed)
     per_epoch = len(rows) // config.batch_size
     steps, warmup = per_epoch * config.epochs, 50
@@ -65,9 +66,9 @@ def pretrain(config: Pretrain, path: Path, device: str = "cpu") -> None:
         scale = min((step + 1) / warmup, 0.5 * (1 + math.cos(math.pi * step / steps)))
         scale = 1.0 if config.optimizer == "adamw" else scale
         batch = RolloutBatch(*(tensor[chosen].to(device) for tensor in tensors))
-        log_prob, _ = log_probs(model, batch, temperature=1.0)
+        log_prob, _ = policy(batch)
         loss = -(log_prob * batch.mask).sum() / batch.mask.sum()
-        model.zero_grad()
+        model.zero_grad(set_to_none=device == "cpu")  # as in backends/local.py
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         for optimizer, lr in optimizers:

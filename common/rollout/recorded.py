@@ -30,8 +30,10 @@ def cuda_graph(function: Callable[[], None]) -> Callable[[], None]:
         function()  # libraries choose kernels and take workspaces in it
         # not with torch.cuda.graph, which gives all unused memory back before each recording
         graph.capture_begin()
-        function()
-        graph.capture_end()
+        try:
+            function()
+        finally:
+            graph.capture_end()
     current.wait_stream(side)
     return graph.replay
 

@@ -11,7 +11,7 @@ from refuses import refuses
 
 from common.backends import local
 from common.results.files import read_jsonl
-from common.rollout import local as rollout
+from common.rollout import recorded
 
 pytestmark = pytest.mark.trains
 PRETENDED = torch.version.cuda is None
@@ -71,13 +71,13 @@ MADE_UP = ["data.verifier={_target_: local_loop.made_up}", "device=cuda"]
 
 def test_a_rollout_that_does_not_fit_is_split(tiny, tmp_path, pretended, monkeypatch):
     loop, pieces = make_loop(tiny(*MADE_UP), tmp_path), []
-    decode = rollout._decode
+    decode = recorded.decode
 
     def noted(decoder, ids, *given, **settings):
         pieces.append(len(ids))
         return decode(decoder, ids, *given, **settings)
 
-    monkeypatch.setattr(rollout, "_decode", noted)
+    monkeypatch.setattr(recorded, "decode", noted)
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()
     whole, *_ = loop.rollout(1)
@@ -97,7 +97,7 @@ def test_a_response_that_never_fits_names_its_key(tiny, tmp_path, monkeypatch):
         tried.append(uniforms.shape[1])
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    monkeypatch.setattr(rollout, "_decode", full)
+    monkeypatch.setattr(recorded, "decode", full)
     with refuses("sampling.max_tokens", 20):
         make_loop(tiny(*MADE_UP), tmp_path).rollout(1)
     assert tried == [64, 32, 16, 8, 4, 2, 1]
