@@ -108,9 +108,14 @@ def held_gb(
     shape: dict, *, tokens: int, bonus: bool = False, tempered: bool = False
 ) -> tuple[float, float]:
     """Run the same pass on the one GPU of this machine. Return the most GB that its tensors took,
-    and the most GB that PyTorch's allocator took for them."""
+    and the most GB that PyTorch's allocator took for them. What the libraries of both threads (of
+    the pass and of its gradient) take for themselves is taken beforehand and not counted."""
     gc.collect()  # a model has reference cycles
     torch.cuda.empty_cache()
+    torch.nn.Linear(64, 64, device="cuda", dtype=torch.bfloat16)(
+        torch.ones(64, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+    ).sum().backward()
+    before = torch.cuda.memory_allocated()
     with _group("cuda", 1) as mesh, torch.device("cuda"):
         model = _sharded(shape, mesh)
         optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
@@ -118,7 +123,8 @@ def held_gb(
         torch.cuda.reset_peak_memory_stats()
         _learn(model, optimizer, ids, bonus, tempered)
         torch.cuda.synchronize()
-    return torch.cuda.max_memory_allocated() / 1e9, torch.cuda.max_memory_reserved() / 1e9
+    held = torch.cuda.max_memory_allocated() - before
+    return held / 1e9, torch.cuda.max_memory_reserved() / 1e9
 
 
 @contextmanager
