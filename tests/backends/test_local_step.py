@@ -13,6 +13,7 @@ from refuses import refuses
 
 from common.backends import checkpoint, local
 from common.backends.local import train
+from common.models import recorded
 from common.results.files import read_csv, read_jsonl
 from common.rollout import samplers
 from common.types import RolloutBatch, Verdict
@@ -210,8 +211,8 @@ def test_the_split_into_micro_batches_changes_neither_loss_nor_gradient(
 ):
     monkeypatch.setattr(countdown, "verify", made_up)
     results, passes = {}, []
-    log_probs = local.log_probs
-    monkeypatch.setattr(local, "log_probs", lambda *a: passes.append(1) or log_probs(*a))
+    log_probs = recorded.log_probs
+    monkeypatch.setattr(recorded, "log_probs", lambda *a: passes.append(1) or log_probs(*a))
     expected = {1: 4, 4: 4, 8: 2, 12: 2, 1024: 2}  # passes for two mini-batches of two groups of 4
     for micro_batch in expected:
         settings = ["sampling.group_size=4", f"optim.micro_batch={micro_batch}"]
@@ -365,9 +366,9 @@ def test_a_gradient_that_is_not_finite_leaves_the_weights_alone(tiny, tmp_path, 
     monkeypatch.setattr(countdown, "verify", made_up)
     loop = make_loop(tiny(), tmp_path)
     before = [p.clone() for p in loop.model.parameters()]
-    original = local.log_probs
+    original = recorded.log_probs
     monkeypatch.setattr(
-        local, "log_probs", lambda *a: (original(*a)[0] * math.nan, original(*a)[1])
+        recorded, "log_probs", lambda *a: (original(*a)[0] * math.nan, original(*a)[1])
     )
     assert math.isnan(loop.one_step(1)["grad_norm"])
     assert all(map(torch.equal, before, loop.model.parameters()))
@@ -375,9 +376,9 @@ def test_a_gradient_that_is_not_finite_leaves_the_weights_alone(tiny, tmp_path, 
 
 @pytest.mark.trains
 def test_a_run_whose_gradient_is_never_finite_ends_after_a_checkpoint(tiny, monkeypatch):
-    original, x = local.log_probs, tiny("optim.steps=5", "checkpoint_every=9")
+    original, x = recorded.log_probs, tiny("optim.steps=5", "checkpoint_every=9")
     monkeypatch.setattr(
-        local, "log_probs", lambda *a: (original(*a)[0] * math.nan, original(*a)[1])
+        recorded, "log_probs", lambda *a: (original(*a)[0] * math.nan, original(*a)[1])
     )
     run = Path(x.results_dir, x.paper, x.run_id)
     for _ in range(2):  # it does not go on by itself

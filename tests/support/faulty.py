@@ -5,7 +5,7 @@ import errno
 import math
 import os
 
-from common.backends import local
+from common.models import recorded
 
 FAULTS = {
     (1, "0", 3): RuntimeError("CUDA error: an illegal memory access was encountered"),
@@ -18,6 +18,6 @@ def befall(state: dict, *, solve_rate: float, entropy: float, step: int, seed: i
     if fault is not None:
         raise fault
     if seed == 2 and step == 1 and "SLURM_JOB_ID" in os.environ:  # not where it is only checked
-        original = local.log_probs
-        local.log_probs = lambda *a: (original(*a)[0] * math.nan, original(*a)[1])
+        original = recorded.log_probs
+        recorded.log_probs = lambda *a: (original(*a)[0] * math.nan, original(*a)[1])
     return {}, {}
