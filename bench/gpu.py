@@ -206,25 +206,26 @@ def training_step(size: str, plan: Plan) -> dict:
     batch = RolloutBatch(ids, mask, made, real, torch.zeros_like(real), stopped)
     with torch.no_grad():
         old, _ = log_probs(model, batch, 1.0)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-6, fused=True)
+    peer = random_weights(size, plan)
+    optimizers = [torch.optim.AdamW(one.parameters(), lr=1e-6, fused=True) for one in (model, peer)]
 
-    def step(log_prob) -> None:
+    def step(log_prob, optimizer) -> None:
         loss, _ = ppo_clip(log_prob, old, A, real, eps_low=0.2, eps_high=0.2)
         optimizer.zero_grad(set_to_none=False)
         (loss * token_mean(real)).sum().backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        torch.nn.utils.clip_grad_norm_(optimizer.param_groups[0]["params"], 1.0)
         optimizer.step()
 
     policy = passes(model, temperature=1.0, dtype=torch.float32)
 
     def ours():
-        step(policy(batch)[0])
+        step(policy(batch)[0], optimizers[0])
 
     def theirs():
         whole = torch.cat([ids.repeat_interleave(group, 0), made], 1)
-        logits = model(input_ids=whole, use_cache=False, logits_to_keep=plan.tokens + 1).logits
+        logits = peer(input_ids=whole, use_cache=False, logits_to_keep=plan.tokens + 1).logits
         log_p = torch.log_softmax(logits[:, :-1].float(), -1)
-        step(log_p.gather(2, made[..., None])[..., 0])
+        step(log_p.gather(2, made[..., None])[..., 0], optimizers[1])
 
     seconds = alternate(ours, theirs, plan.rounds + 2)  # the first rounds load kernels and record
     rates = [rows * plan.tokens / median(side[2:]) for side in seconds]

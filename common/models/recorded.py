@@ -32,12 +32,19 @@ def _eager(model, temperature: float, dtype: torch.dtype, batch: RolloutBatch):
 
 
 class Recorded:
-    """A shape is recorded when it comes for the second time. All graphs share their memory."""
+    """Each shape is recorded when it comes for the first time, at most MOST of them, and all graphs
+    share their memory.
+
+    A pass that is not recorded comes after these: what is left of it, such as a loss, would tie the
+    parameters' gradients to another stream, and a recording refuses to wait for that.
+    """
 
     def __init__(self, model, temperature: float, dtype: torch.dtype):
         self.settings = model, temperature, dtype
         self.graphs: dict[tuple, Callable] = {}  # by the shapes of their arguments
         self.pool = torch.cuda.graph_pool_handle()
+        # A recorded pass's gradients come from the stream that it was recorded on.
+        torch.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(False)
         for parameter in model.parameters():
             # Without one, autograd would keep the graph's own tensor, which a replay overwrites.
             parameter.grad = torch.zeros_like(parameter)
@@ -54,14 +61,12 @@ class Recorded:
         given = (batch.prompt_ids, batch.prompt_mask, ids, mask, rows)
         key = tuple(one.shape for one in given)
         if key not in self.graphs and len(self.graphs) < MOST:
-            self.graphs[key] = Pass(*self.settings)
-        elif isinstance(self.graphs.get(key), Pass):
             self.graphs[key] = torch.cuda.make_graphed_callables(
-                self.graphs[key],
+                Pass(*self.settings),
                 tuple(one.clone() for one in given),
                 num_warmup_iters=1,
                 pool=self.pool,
-            ).forward
+            )
         run = self.graphs.get(key) or Pass(*self.settings)
         return tuple(one[:, :width] for one in run(*given))
 
