@@ -149,15 +149,17 @@ class Loop:
         )
         self.step = self.drawn = 0  # rollout steps done; prompts taken from the data so far
         self.state = {}  # of the controller
-        given = (self.model, self.tokenizer, x.sampling, x.method.sampler)
-        dtype = getattr(torch, x.optim.dtype)
-        self.sampler = sampler(*given, micro_batch=x.optim.micro_batch, seed=x.seed, dtype=dtype)
-        self.policy = passes(self.model, temperature=x.sampling.reported, dtype=dtype)
-        self.in_parts = partial(
-            log_probs_in_parts,
-            temperature=x.sampling.reported,
+        of = partial(passes, temperature=x.sampling.reported, dtype=getattr(torch, x.optim.dtype))
+        self.of_reference = None if self.reference is None else of(self.reference)
+        self.sampler = sampler(
+            self.model,
+            self.tokenizer,
+            x.sampling,
+            x.method.sampler,
             micro_batch=x.optim.micro_batch,
-            dtype=dtype,
+            seed=x.seed,
+            passes=of,
+            again="bfloat16" in (x.sampling.dtype, x.optim.dtype),
         )
         fits = partial(context.require_context, self.model, self.tokenizer)
         fits([p.text for p in self.prompts], x.sampling.max_tokens, "sampling.max_tokens")
@@ -255,7 +257,7 @@ class Loop:
     def penalty(self, batch: RolloutBatch) -> torch.Tensor:
         """Return the method's KL estimate to the reference model, summed over each response's
         tokens, (B,)."""
-        ref_log_prob = self.in_parts(self.reference, batch)
+        ref_log_prob = log_probs_in_parts(self.of_reference, batch, self.x.optim.micro_batch)
         kl = self.method.kl(batch.log_probs, ref_log_prob)
         return torch.where(batch.mask > 0, kl, 0.0).sum(1)
 
@@ -310,7 +312,7 @@ class Loop:
             stop = min(start + per_micro, count)
             micro = batch.prompts(start, stop)
             rows = slice(start * batch.group_size, stop * batch.group_size)
-            log_prob, entropy = self.policy(micro)
+            log_prob, entropy = self.sampler.log_probs(micro)
             extra = {} if token_weights is None else {"token_weights": token_weights[rows]}
             weighted = self.sampler.corrected(advantages[start:stop].reshape(-1, 1), micro)
             loss, clipped = self.method.loss(
@@ -323,7 +325,7 @@ class Loop:
             if x.method.entropy_coef > 0:
                 loss = loss - x.method.entropy_coef * entropy
             if self.reference is not None and not x.method.kl_in_reward:
-                ref_log_prob = self.in_parts(self.reference, micro)
+                ref_log_prob = log_probs_in_parts(self.of_reference, micro, x.optim.micro_batch)
                 kl = self.method.kl(log_prob, ref_log_prob)
                 loss = loss + x.method.kl_coef * kl
                 totals["kl"] += (kl.detach() * micro.mask).sum() / tokens
@@ -350,7 +352,7 @@ class Loop:
         the update; None if the method has no token weights."""
         if self.method.token_weights is None:
             return None
-        log_prob = self.in_parts(self.model, batch)
+        log_prob = log_probs_in_parts(self.sampler.log_probs, batch, self.x.optim.micro_batch)
         given = (batch.log_probs, advantages.reshape(-1, 1), batch.mask)
         with torch.no_grad():
             return self.method.token_weights(log_prob, *given)

@@ -46,19 +46,13 @@ def log_probs(
 
 
 @torch.no_grad()
-def log_probs_in_parts(
-    model,
-    batch: RolloutBatch,
-    temperature: float,
-    micro_batch: int,
-    dtype: torch.dtype = torch.float32,
-) -> torch.Tensor:
-    """Return only the log-probabilities of `log_probs`, without gradient, in passes of at most
-    `micro_batch` responses; a group is never split."""
+def log_probs_in_parts(policy: Callable, batch: RolloutBatch, micro_batch: int) -> torch.Tensor:
+    """Return the log-probabilities that `policy` (models/recorded.py, `passes`) gives to the tokens
+    of a batch, (B, T), without gradient, in passes of at most `micro_batch` responses; a group is
+    never split."""
     size = max(1, micro_batch // batch.group_size)
     starts = range(0, len(batch.prompt_ids), size)
-    parts = [log_probs(model, batch.prompts(i, i + size), temperature, dtype)[0] for i in starts]
-    return torch.cat(parts)
+    return torch.cat([policy(batch.prompts(i, i + size))[0].clone() for i in starts])
 
 
 def later_rows(batch: RolloutBatch) -> torch.Tensor:

@@ -61,12 +61,13 @@ class Recorded:
         given = (batch.prompt_ids, batch.prompt_mask, ids, mask, rows)
         key = tuple(one.shape for one in given)
         if key not in self.graphs and len(self.graphs) < MOST:
-            self.graphs[key] = torch.cuda.make_graphed_callables(
-                Pass(*self.settings),
-                tuple(one.clone() for one in given),
-                num_warmup_iters=1,
-                pool=self.pool,
-            )
+            with torch.enable_grad():  # the first to come may be a pass without gradient
+                self.graphs[key] = torch.cuda.make_graphed_callables(
+                    Pass(*self.settings),
+                    tuple(one.clone() for one in given),
+                    num_warmup_iters=1,
+                    pool=self.pool,
+                )
         run = self.graphs.get(key) or Pass(*self.settings)
         return tuple(one[:, :width] for one in run(*given))
 

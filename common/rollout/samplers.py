@@ -8,6 +8,7 @@ methods that the current policy does not need do nothing in `Sampler`.
 
 import copy
 from collections import deque
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -28,10 +29,17 @@ def sampler(
     *,
     micro_batch: int,
     seed: int,
-    dtype: torch.dtype = torch.float32,
+    passes: Callable,
+    again: bool,
 ) -> "Sampler":
-    """Return the sampler of a configuration. Raises UserError as `memory_network` does."""
-    given = (policy, tokenizer, sampling, micro_batch, dtype)
+    """Return the sampler of a configuration.
+
+    passes  model -> function from a batch to log-probabilities, as in training
+    again   whether they differ from those of sampling by more than rounding in float32
+
+    Raises UserError as `memory_network` does.
+    """
+    given = (policy, tokenizer, sampling, micro_batch, passes, again)
     if memory is not None:
         network = memory_network(memory, policy, tokenizer, seed)
         return WithMemory(*given, network=network, settings=memory)
@@ -43,13 +51,22 @@ class Sampler:
 
     memory: MemoryNetwork | None = None
 
-    def __init__(self, policy, tokenizer, sampling: Sampling, micro_batch: int, dtype: torch.dtype):
+    def __init__(
+        self,
+        policy,
+        tokenizer,
+        sampling: Sampling,
+        micro_batch: int,
+        passes: Callable,
+        again: bool,
+    ):
         self.policy, self.tokenizer = policy, tokenizer
-        self.sampling, self.micro_batch, self.dtype = sampling, micro_batch, dtype
+        self.sampling, self.micro_batch, self.again = sampling, micro_batch, again
+        self.log_probs = passes(policy)  # the trainer uses them too
 
     def model(self):
-        """Return the model that draws the next rollout."""
-        return self.policy
+        """Return the model that draws the next rollout, and its passes."""
+        return self.policy, self.log_probs
 
     def draw(
         self, prompts: list[Prompt], generator: torch.Generator
@@ -61,7 +78,7 @@ class Sampler:
         1 (verl does the same). The second value is then the mean |difference| of the two per token,
         else None.
         """
-        model, settings = self.model(), self.sampling
+        (model, log_probs), settings = self.model(), self.sampling
         lower = torch.bfloat16 if settings.dtype == "bfloat16" else None
         texts = [prompt.text for prompt in prompts]
         batch = generate(
@@ -77,9 +94,9 @@ class Sampler:
             memory=self.memory,
             dtype=lower,
         )
-        if lower is None and self.dtype == torch.float32:
+        if not self.again:
             return batch, None
-        again = log_probs_in_parts(model, batch, settings.reported, self.micro_batch, self.dtype)
+        again = log_probs_in_parts(log_probs, batch, self.micro_batch)
         again = torch.where(batch.mask > 0, again, 0.0)
         gap = (again - batch.log_probs).abs().sum() / batch.mask.sum()
         return replace(batch, log_probs=again), gap.item()
@@ -118,14 +135,16 @@ class Lagged(Sampler):
 
     def __init__(self, *given):
         super().__init__(*given)
+        *_, passes, _ = given
         self.old = copy.deepcopy(self.policy)
+        self.of_old = passes(self.old)
         self.past: deque[dict[str, torch.Tensor]] = deque(maxlen=self.sampling.lag)
 
     def model(self):
         if not self.past:
-            return self.policy  # not updated yet
+            return super().model()  # not updated yet
         self.old.load_state_dict(self.past[0])
-        return self.old
+        return self.old, self.of_old
 
     def before_update(self) -> None:
         held = self.policy.state_dict().items()
