@@ -80,14 +80,14 @@ def submit(
         executor = slurm_executor(group, path, profile, needs, wanted)
         try:
             with outside_jobs(), executor.batch():
-                made = [executor.submit(tasks[job.key]) for job in group]
+                sent = [executor.submit(tasks[job.key]) for job in group]
         except REFUSED as error:
             raise UserError(refused(profile, str(error))) from error
-        ids |= {n: one.job_id for job, one in zip(group, made, strict=True) for n in job.makes}
-        ids |= {job.key: one.job_id for job, one in zip(group, made, strict=True)}
+        for job, submitted in zip(group, sent, strict=True):
+            ids |= dict.fromkeys((job.key, *job.makes), submitted.job_id)
         logs = {job.key: path / "logs" / f"{ids[job.key]}_0_log.err" for job in group}
         records.add(path, [_row(job, ids[job.key], estimates, logs[job.key]) for job in group])
-        say(f"{group[0].kind:9} {len(group):4} jobs  {made[0].job_id.split('_')[0]}")
+        say(f"{group[0].kind:9} {len(group):4} jobs  {sent[0].job_id.split('_')[0]}")
     return path
 
 

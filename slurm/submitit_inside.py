@@ -25,7 +25,7 @@ def _literal(command: str, folder: Path, **parameters) -> str:
 
 
 # otherwise there is no executor, and no script to show, on a machine without SLURM
-SlurmExecutor.affinity = classmethod(lambda cls: 2)  # type: ignore[assignment]
+SlurmExecutor.affinity = classmethod(lambda cls: 2)
 _literal.__signature__ = signature(_written)  # type: ignore[attr-defined]  # submitit reads it
 slurm._make_sbatch_string = _literal  # an executor makes others of its own for arrays
 

@@ -51,11 +51,11 @@ def drawn_here(
         loaded = x = None
         for chunk in group:
             on_chunk()
-            loaded = loaded or local_model(chunk.x)
+            model, tokenizer = loaded = loaded or local_model(chunk.x)
             if chunk.x is not x:
                 x, texts = chunk.x, [prompt.text for prompt in chunk.every]
-                require_context(*loaded, texts, x.max_tokens, "max_tokens")
-            yield chunk, drawn(partial(draw, *loaded), x, chunk.start, chunk.prompts)
+                require_context(model, tokenizer, texts, x.max_tokens, "max_tokens")
+            yield chunk, drawn(partial(draw, model, tokenizer), x, chunk.start, chunk.prompts)
 
 
 def drawn(engine: Callable, x: Evaluate, start: int, prompts: list[Prompt]) -> Rows:

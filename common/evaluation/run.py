@@ -115,9 +115,11 @@ class Pending:
             return
         self.taken, home = checkpoints.Checkpoint(0, 0, str(x.model.path), ""), x.path.parent
         if x.row.checkpoint != checkpoints.UNTRAINED:
-            trained, baseline = home / x.row.trained, x.row.baseline and home / x.row.baseline
-            given = (x.row.checkpoint, baseline, x.eval.name, x.row.steps)
-            self.taken = checkpoints.choose(trained, *given)
+            trained = home / x.row.trained
+            baseline = home / x.row.baseline if x.row.baseline else None
+            self.taken = checkpoints.choose(
+                trained, x.row.checkpoint, baseline, x.eval.name, x.row.steps
+            )
             path = str(trained / self.taken.folder)
             self.x = replace(x, model=replace(x.model, path=path))
         self.step = self.taken.step
