@@ -12,8 +12,8 @@ from common.config.files import ROOT, papers
 from common.report import readme, verdicts
 from common.results.files import write, write_csv
 from common.results.tables import replaced
-from common.sweeps.cost import total
-from common.sweeps.profiles import load_profile, on
+from common.sweeps.cost import on, total
+from common.sweeps.profiles import load_profile
 
 HOME, REFERENCE = ROOT / "papers", ROOT / "results" / "reference"
 

@@ -26,7 +26,7 @@ from common.config.files import ROOT, known_paper
 from common.config.resolve import named
 from common.config.words import pairs, split
 from common.errors import require
-from common.sweeps.profiles import load_profile, on
+from common.sweeps.profiles import load_profile
 from slurm.tables import Table, chosen, listing
 
 OPTIONS = {
@@ -85,6 +85,7 @@ def launch(paper: str, tables: Mapping[str, Table], words: Sequence[str]) -> Non
         print("\n".join(listing(paper, tables, given["table"], given["seeds"])))
         print(f"rlvr submit paper={paper} profile=NAME submits them; see --help")
     else:
+        from common.sweeps.cost import on
         from slurm import dry_run, plan, preflight
 
         profile = load_profile(given["profile"])

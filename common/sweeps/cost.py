@@ -15,12 +15,14 @@ import heapq
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 
 from common.backends import backend, snapshots
 from common.backends.verl import layout
-from common.backends.verl.layout import HELD_BYTES
+from common.backends.verl.layout import HELD_BYTES, SPLIT
+from common.backends.verl.tuning import STORE, sequence_parallel, tuned
 from common.datasets.prompts import stated
-from common.errors import require
+from common.errors import UserError, require
 from common.evaluation.config import Evaluate
 from common.experiment import Experiment
 from common.models.size import Size
@@ -31,6 +33,7 @@ from common.sweeps.assumptions import (
     Assumptions,
     Vllm,
     accelerator,
+    assumptions,
     memory_network,
     model_size,
 )
@@ -146,6 +149,55 @@ class Engine:
 # ---- a training
 
 
+def on(x: Experiment, profile: Profile, words: dict) -> Experiment:
+    """Return `x` with verl's keys for memory and speed from the profile, from `x` itself and from
+    the command line (`words`), where the later ones win, and with the width of its vLLM (`by_time`)
+    where none is given. Raises UserError for any other key."""
+    if x.backend != "verl":
+        return x
+    one = replace(x, verl=tuned(profile.verl) | tuned(x.verl) | tuned(words))
+    fits = profile.nodes == 1 or STORE not in one.verl
+    remedy = "a Ray cluster of several nodes is started by the job, before verl; drop the key"
+    require(fits, f"verl.{STORE}", one.verl.get(STORE), remedy)
+    try:
+        return one if SPLIT in one.verl else by_time(one, profile, assumptions())
+    except UserError:  # the size is unknown: `estimate` refuses this row with the key to change
+        return one
+
+
+def by_time(x: Experiment, profile: Profile, a: Assumptions) -> Experiment:
+    """Return `x` with the number of GPUs that share one vLLM in training: of the numbers that are
+    predicted to be no slower than the fewest GPUs at either end, the one with the least time. So
+    where the two ends disagree, the fewest GPUs stay. Each GPU has whole heads of the cache.
+    Raises UserError where the size of the model is not known."""
+    size = model_size(x, a)
+    profile, network = profile.of(size.parameters), memory_network(x, size, a)
+    models, gpus = [size, *([network] if network else [])], max(1, profile.gpus)
+
+    def seconds(one: Experiment) -> list[float]:
+        ends = [_training(one, profile, a, models, gpus, end) for end in (0, 1)]
+        return [end.steps_s + end.curve_s for end in ends]
+
+    fewest = fits.laid_out(x, models, longest_prompt(x, a), profile, a).parallel
+    best, least = fewest, seconds(x)
+    for width in layout.splits(max(1, profile.gpus_per_node), models):
+        if width > fewest:
+            found = seconds(replace(x, verl=x.verl | {SPLIT: width}))
+            if all(new <= old for new, old in zip(found, least, strict=True)):
+                best, least = width, found
+    return replace(x, verl=x.verl | {SPLIT: best})
+
+
+def imbalance(responses: float, groups: int, limit: float) -> float:
+    """Return how long the fullest of `groups` groups of GPUs trains on a mini-batch, over the mean.
+    Each group has `responses` of it, of lengths between 0 and `limit` times their mean: a beta
+    distribution of which the exponential one is the limit. verl balances whole rollouts, and so no
+    mini-batch (verl 0.9.1, trainer_base.py). The expected largest of normal sums is Blom's."""
+    spread = math.sqrt(max(0, limit - 1) / (limit + 1) / max(1, responses))
+    fullest = NormalDist().inv_cdf((groups - 0.375) / (groups + 0.25))
+    return min(max(1, limit), 1 + fullest * spread)
+
+
 def estimate(x: Experiment, profile: Profile, a: Assumptions) -> Estimate:
     """Return the predicted cost of one training run. Raises UserError where it cannot run, with
     the key to change."""
@@ -202,9 +254,12 @@ def _training(
     vllm = backend(x.backend).engine == "vllm"
     served = a.vllm if vllm and profile.accelerator != "cpu" else None
     engine, curve = Engine(unit, width, count, batch, layout.SHARE, served), [*_curve(x, a, end)]
-    passes = 6 + 2 + 2 * (x.method.kl_coef > 0)  # update; old and reference log-probabilities
+    groups = max(1, gpus // sequence_parallel(tuned(x.verl)))
+    each = responses / x.optim.mini_batches / groups
+    update = 6 * imbalance(each, groups, x.sampling.max_tokens / mean)
+    passes = 2 + 2 * (x.method.kl_coef > 0)  # old and reference log-probabilities
     # DLC's memory network is updated too
-    work = passes * models[0].parameters + 6 * sum(one.parameters for one in models[1:])
+    work = passes * models[0].parameters + update * sum(one.parameters for one in models)
     trained = x.optim.steps * responses * (prompts.typical + mean)
     seconds = engine.sampling_s(rollout, models, end)
     seconds += trained * work / (gpus * unit.tflops * 1e12 * unit.compute_efficiency[1 - end])

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from compositions import composed
 
+from common.backends.verl import layout
 from common.models.size import Size
 from common.sweeps import cost
 from common.sweeps.assumptions import Accelerator, Vllm, assumptions, memory_network
@@ -125,3 +126,28 @@ def test_what_others_measured_lies_in_the_range():
     hours = cost.estimate(row, load_profile("h100-1x8"), assumptions()).gpu_hours
     assert hours.low < 330 < 920 < hours.high
     assert hours.high / hours.low < 3.5  # 920 / 330 is 2.8
+
+
+def test_the_update_waits_for_the_fullest_group():
+    """Ratios of verl's own balancing on drawn lengths, 32B: 96 responses on 96 GPUs, in groups of
+    1, 2, 4 and 8 GPUs, and on 16 GPUs alone and in groups of 8."""
+    simulated = [(96, 3.38), (48, 2.39), (24, 1.74), (12, 1.41), (16, 1.57), (2, 1.06)]
+    for groups, ratio in simulated:
+        found = cost.imbalance(96 / groups, groups, 3.28)
+        assert found == pytest.approx(ratio, rel=0.2)
+    assert cost.imbalance(5, 1, 3.28) == 1
+
+
+def test_a_vllm_has_whole_heads():
+    """Qwen2.5-0.5B has two heads of keys of 64, which count as one of 128."""
+    a = assumptions()
+    small, large = a.models["Qwen/Qwen2.5-0.5B-Instruct"], a.models["Qwen/Qwen3-8B"]
+    assert layout.splits(8, [large]) == [1, 2, 4]
+    assert layout.splits(2, [large]) == [1, 2]
+    assert layout.splits(8, [large, small]) == [1]
+
+
+def test_a_width_that_is_given_stays():
+    x = composed(("experiment=cluster/qwen7b_grpo",), "f_grpo")
+    profile = load_profile("h100-1x8")
+    assert cost.on(x, profile, {layout.SPLIT: 1}).verl[layout.SPLIT] == 1

@@ -4,7 +4,8 @@ From fastest to slowest, the layouts are: everything on the GPUs, in passes as l
 for; shorter passes; weights, gradients and moments in main memory while vLLM samples (verl's
 param_offload and optimizer_offload move all of them back to train); all of them always in main
 memory, where the CPU also makes the optimiser step (FSDP2's offload_policy). vLLM's weights are
-split over GPUs until they take at most half of its share. All memory figures are estimates from
+split over GPUs until they take at most half of its share, or over more if a profile's training is
+predicted to be faster then (sweeps/cost.py). All memory figures are estimates from
 sizes. They are within 15 % of what PyTorch's tracker counts, which was compared with a measurement
 for one model on one GPU (docs/memory.md). Imports no verl and no torch.
 """
@@ -35,6 +36,7 @@ BLOCK = 16  # tokens of one block of vLLM's cache
 RUNTIME_BYTES = 2.5e9  # of CUDA, its graphs and NCCL, outside the memory pools; our own figure
 USABLE = 0.92  # share of a GPU's memory; the rest is the driver's or is lost between tensors
 PARALLEL = (1, 2, 4)  # GPUs of one vLLM; 8 does not divide the 28 heads of Qwen2.5-7B
+HEAD = 128  # width of a head of keys, at most
 STORAGE_UNITS = 2  # of verl's store of samples, on each node; its own eight would reserve 8 CPUs
 OFFLOAD = f"{ACTOR}.fsdp_config"
 SPLIT, PART = f"{ROLLOUT}.tensor_model_parallel_size", f"{ROLLOUT}.gpu_memory_utilization"
@@ -156,6 +158,13 @@ def fewest(parameters: float, gpus: int, share_gb: float) -> int:
     counts = [count for count in PARALLEL if gpus % count == 0]
     enough = [count for count in counts if 2 * parameters / count / 1e9 <= share_gb / 2]
     return enough[0] if enough else counts[-1]
+
+
+def splits(gpus: int, models: list[Size]) -> list[int]:
+    """Return the numbers of a node's GPUs over which one vLLM can split whole heads of the keys of
+    all `models`, and with them the heads of queries."""
+    whole = [n for n in PARALLEL if all(one.kv_width % (n * HEAD) == 0 for one in models)]
+    return [count for count in whole if gpus % count == 0]
 
 
 def _layout(load: Load, gpus, gpu_gb, usable, states, tokens, parallel, share) -> Layout:
