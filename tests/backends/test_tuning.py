@@ -39,7 +39,7 @@ def test_the_command_line_goes_before_the_experiment_and_that_before_the_profile
 def test_the_jobs_own_ray_cluster_has_its_store_already():
     """ray.init, which verl calls, takes no sizes for a cluster that it joins."""
     x, one = load(["backend=verl"], "f_grpo"), load_profile("h100-1x8")
-    assert on(x, one, {STORE: 10**9}).verl == {STORE: 10**9}
+    assert on(x, one, {STORE: 10**9}).verl[STORE] == 10**9
     with refuses(f"verl.{STORE}", 10**9):
         on(x, replace(one, nodes=2, small=None), {STORE: 10**9})
 
