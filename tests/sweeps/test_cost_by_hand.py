@@ -7,6 +7,7 @@ import pytest
 from compositions import composed
 
 from common.backends.verl import layout
+from common.backends.verl.tuning import SEQUENCE
 from common.models.size import Size
 from common.sweeps import cost
 from common.sweeps.assumptions import Accelerator, Vllm, assumptions, memory_network
@@ -151,3 +152,15 @@ def test_a_width_that_is_given_stays():
     x = composed(("experiment=cluster/qwen7b_grpo",), "f_grpo")
     profile = load_profile("h100-1x8")
     assert cost.on(x, profile, {layout.SPLIT: 1}).verl[layout.SPLIT] == 1
+
+
+def test_gpus_that_share_a_sequence_wait_less():
+    """FADE's 32B on twelve nodes: with 8 GPUs to a sequence a step takes less time."""
+    x = composed(("experiment=cluster/cwm32b_fade_h1",), "fade")
+    profile, a = load_profile("h100-12x8"), assumptions()
+    alone, shared = (
+        cost.estimate(cost.on(x, profile, words), profile, a).gpu_hours
+        for words in ({SEQUENCE: 1}, {})
+    )
+    assert alone.low > 1.1 * shared.low
+    assert alone.high > 1.05 * shared.high
