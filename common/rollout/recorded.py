@@ -25,17 +25,29 @@ def cuda_graph(function: Callable[[], None]) -> Callable[[], None]:
     the same tensors."""
     current, side = torch.cuda.current_stream(), _side()
     side.wait_stream(current)
+    try:
+        with torch.cuda.stream(side):
+            function()  # libraries choose kernels and take workspaces in it
+            try:
+                return _graph(function).replay
+            except torch.OutOfMemoryError:
+                # A recording cannot take memory that is held without being used.
+                torch.cuda.empty_cache()
+                return _graph(function).replay
+    finally:  # also after an error: what it frees may still be in use
+        current.wait_stream(side)
+
+
+def _graph(function: Callable[[], None]) -> torch.cuda.CUDAGraph:
+    """Return the graph of `function`. torch.cuda.graph would give all unused memory back before
+    each recording, which takes longer than the recording."""
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.stream(side):
-        function()  # libraries choose kernels and take workspaces in it
-        # not with torch.cuda.graph, which gives all unused memory back before each recording
-        graph.capture_begin()
-        try:
-            function()
-        finally:
-            graph.capture_end()
-    current.wait_stream(side)
-    return graph.replay
+    graph.capture_begin()
+    try:
+        function()
+    finally:
+        graph.capture_end()
+    return graph
 
 
 @cache

@@ -3,6 +3,8 @@
 import pytest
 import torch
 
+from common.rollout import recorded
+
 pytestmark = pytest.mark.usefixtures("pretended")
 
 
@@ -77,3 +79,21 @@ def test_memory_is_counted_and_ends(pretended):
     with pytest.raises(torch.OutOfMemoryError, match="CUDA out of memory"):
         torch.ones(2**26 + 1, device="cuda") * 2  # a result counts as well
     assert torch.cuda.memory_allocated() == before
+
+
+def test_a_recording_that_lacks_memory_is_tried_again_without_what_is_held(monkeypatch):
+    out, tried, graph = torch.zeros(3, device="cuda"), [], recorded._graph
+
+    def full(function):
+        tried.append("graph")
+        if len(tried) == 1:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return graph(function)
+
+    monkeypatch.setattr(recorded, "_graph", full)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: tried.append("given back"))
+    replay = recorded.cuda_graph(lambda: out.add_(1))
+    assert tried == ["graph", "given back", "graph"]
+    assert out.tolist() == [1, 1, 1]  # called once, and recorded without an effect
+    replay()
+    assert out.tolist() == [2, 2, 2]
