@@ -99,7 +99,8 @@ def try_out(verls) -> None:
 
 @pytest.mark.parametrize(("paper", "name"), EXPERIMENTS)
 def test_every_experiment_becomes_verls_dataclasses(paper, name, tmp_path):
-    x = load([f"experiment={name}", "backend=verl"], paper)
+    own = ["sampling.dtype=float32", "optim.dtype=float32"]  # the others are of backend=local
+    x = load([f"experiment={name}", "backend=verl", *own], paper)
     weighted = bool(x.method.token_weights) or x.method.name == "cw_grpo_repository"
     verls = composed(x, place(tmp_path, nodes=1))
     OmegaConf.to_yaml(verls, resolve=True)
