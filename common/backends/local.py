@@ -33,7 +33,7 @@ from common.methods import binding, rate
 from common.models.llama import is_plain_llama
 from common.models.load import device, load_model
 from common.models.policy import log_probs_in_parts
-from common.models.recorded import passes
+from common.models.recorded import Recorded, passes
 from common.progress import tracked
 from common.results import longer
 from common.results.files import amend, jsonl_appender, require_steps, whole_rows
@@ -306,8 +306,8 @@ class Loop:
         token_weights = self.token_weights(batch, advantages)
         totals = {"loss": 0.0, "entropy": 0.0, "clipped": 0.0, "ratio": 0.0, "kl": 0.0}
         tokens = batch.mask.sum()
-        # A recorded pass adds to gradients that are there (models/recorded.py).
-        self.optimizer.zero_grad(set_to_none=self.device == "cpu")
+        # A recorded pass adds to gradients that are there.
+        self.optimizer.zero_grad(set_to_none=not isinstance(self.sampler.log_probs, Recorded))
         for start in range(0, count, per_micro):
             stop = min(start + per_micro, count)
             micro = batch.prompts(start, stop)

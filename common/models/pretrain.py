@@ -10,7 +10,7 @@ from torch.nn.utils.rnn import pad_sequence
 from common.config.resolve import resolve
 from common.config.schema import Pretrain
 from common.models.muon import Muon
-from common.models.recorded import passes
+from common.models.recorded import Recorded, passes
 from common.models.store import save
 from common.results.files import write
 from common.tasks import countdown, expressions, maze
@@ -68,7 +68,7 @@ def pretrain(config: Pretrain, path: Path, device: str = "cpu") -> None:
         batch = RolloutBatch(*(tensor[chosen].to(device) for tensor in tensors))
         log_prob, _ = policy(batch)
         loss = -(log_prob * batch.mask).sum() / batch.mask.sum()
-        model.zero_grad(set_to_none=device == "cpu")  # as in backends/local.py
+        model.zero_grad(set_to_none=not isinstance(policy, Recorded))  # as in backends/local.py
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         for optimizer, lr in optimizers:

@@ -139,6 +139,21 @@ def test_recorded_passes_are_those_of_the_eager_ones(trained, pretended, monkeyp
     assert recorded == [pytest.approx(row, rel=1e-5, abs=1e-5, nan_ok=True) for row in eager]
 
 
+def test_a_pass_that_is_not_recorded_starts_without_gradients(trained, pretended, monkeypatch):
+    """Those of a large model would take the memory of its weights beside the states of the pass."""
+    held, log_probs = [], passes.log_probs
+
+    def noted(model, *given):
+        held.append(any(p.grad is not None for p in model.parameters()))
+        return log_probs(model, *given)
+
+    monkeypatch.setattr(passes, "SMALL", 0)
+    monkeypatch.setattr(passes, "log_probs", noted)
+    trained("cuda", "optim.mini_batches=2")
+    assert len(held) == 2 * STEPS
+    assert not any(held)
+
+
 @pytest.mark.parametrize("words", [[], ["method=dlc", "method.sampler.start=policy"]])
 def test_bf16_sampling_is_as_near_as_on_the_cpu(words, trained):
     """Attention rounds elsewhere on a GPU, so that a few tokens differ; the gap to float32 is of
