@@ -204,6 +204,18 @@ def test_actors_on_other_nodes_get_our_modules(tmp_path, monkeypatch):
     assert "VERL_PLATFORM" in verls.ray_kwargs.ray_init.runtime_env.env_vars
 
 
+def test_a_launch_serves_with_a_key_of_its_own_and_keeps_its_caches_apart(tmp_path, monkeypatch):
+    """verl's vLLM listens on the node's address. All processes of a launch need the same key."""
+    monkeypatch.setenv("VLLM_CACHE_ROOT", "/home")
+    one, other = (
+        process.environment(tmp_path / name, tmp_path / "metrics", 1) for name in ("one", "other")
+    )
+    assert len(one["VLLM_API_KEY"]) == 64
+    assert one["VLLM_API_KEY"] != other["VLLM_API_KEY"]
+    assert one["VLLM_CACHE_ROOT"].startswith(f"{tmp_path}/one/")
+    assert "VLLM_API_KEY" in main.PASSED
+
+
 def test_a_key_that_verl_does_not_have_is_refused():
     with refuses("trainer.total_step", 3):
         config.compose({"trainer.total_step": 3})
