@@ -131,6 +131,5 @@ lint: $(READY)
 docs: $(VENV)/.ready ## write the generated tables of README.md, docs/ and the papers' READMEs
 	$(BIN)/python -m rlvr_papers.docs
 
-bench: $(VENV)/.ready $(CLUSTER_VENV)/.ready ## side-by-side speed against the peers, into results/bench/
-	$(BIN)/python -m bench.command names=step,rollout,verifiers
-	$(CLUSTER_VENV)/bin/python -m bench.command names=losses
+bench: $(VENV)/.ready ## side-by-side speed against the peers, into results/bench/
+	$(BIN)/python -m bench.command

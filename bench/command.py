@@ -1,10 +1,9 @@
 """Speed compared with other libraries.
 
     make bench
-    python -m bench.command [names=step,rollout,verifiers,losses]
+    python -m bench.command [names=rollout,verifiers]
 
-Runs the named benchmarks (all without names=), prints one table and keeps the rows. losses is
-compared with verl, so `make bench` runs it in .venv-cluster.
+Runs the named benchmarks (both without names=), prints one table and keeps the rows.
 
 Writes results/bench/<name>.csv with one row per measurement, and <name>.json with versions,
 processor and load.
@@ -31,8 +30,8 @@ from common.config.words import options
 from common.errors import one_of
 from common.results.files import write_csv, write_json
 
-NAMES = ("step", "rollout", "verifiers", "losses")
-PACKAGES = ("torch", "transformers", "verl", "vllm", "numpy")
+NAMES = ("rollout", "verifiers")
+PACKAGES = ("torch", "transformers", "math-verify", "numpy")
 
 ONE_THREAD = "one thread on both sides; ratio above 1: ours is faster"
 
@@ -78,8 +77,7 @@ def show(rows: pd.DataFrame, title: str = ONE_THREAD) -> None:
         side = "right" if column in ("ours", "peer", "ratio") else "left"
         table.add_column(column, justify=side, overflow="fold")
     for r in rows.itertuples():
-        peer, ratio = ("", "") if pd.isna(r.peer) else (number(r.peer), f"{r.ratio:.2f}")
-        table.add_row(r.name, number(r.ours), peer, r.unit, ratio, r.note)
+        table.add_row(r.name, number(r.ours), number(r.peer), r.unit, f"{r.ratio:.2f}", r.note)
     width = None if Console().is_terminal else 150
     Console(width=width, markup=False).print(table)
 

@@ -16,8 +16,7 @@ from common.config.files import papers, studies
 from common.config.words import split
 from common.errors import one_of
 from common.sweeps.plan import Reproduce, experiments, only
-from common.sweeps.reproduce import parts, reproduce
-from common.sweeps.schedule import run_all
+from common.sweeps.reproduce import reproduce
 
 
 def main(words: list[str]) -> None:
@@ -35,21 +34,19 @@ def main(words: list[str]) -> None:
 
 
 def finish(config: Reproduce) -> None:
-    """Run the remaining measurements, draw the figures and write the comparison."""
-    from common.comparison.compare import compared
+    """Draw the figures and write the comparison."""
+    from common.comparison.compare import compare
     from common.comparison.figures import draw_paper
+    from common.comparison.gather import gather
     from common.comparison.spec import spec_of
 
-    def measured(_root: Path) -> None:
-        if tasks := parts(config, "runs"):
-            run_all(tasks, config.workers)
-
-    def drawn(root: Path) -> None:
-        draw_paper(config.paper, root)
-
-    if config.paper in papers():
-        compared(spec_of(config.paper), Path(config.root), measured, drawn)
+    paper, root = config.paper, Path(config.root)
+    if paper in papers():
+        found = gather(root, paper)
+        found.write(root, paper)
+        draw_paper(paper, root)
+        compare(spec_of(paper), root, found=found)
     else:
-        drawn(Path(config.root))  # it has no claims, and gathers its runs itself
+        draw_paper(paper, root)  # it has no claims, and gathers its runs itself
     if config.scale == "smoke":
         print("scale=smoke ran every part once, with a few steps: its numbers mean nothing")

@@ -12,7 +12,6 @@ or cannot be a result is named by file and line in `left_out`; everything else i
 """
 
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -72,16 +71,6 @@ class Comparison:
 def main(words: list[str]) -> None:
     given = options(words, {"paper": "", "results_dir": "results"})
     compare(spec_of(known_paper(given["paper"])), Path(given["results_dir"]))
-
-
-def compared(spec: Spec, root: Path, *steps: Callable[[Path], object]) -> None:
-    """Finish `make reproduce-<paper>`: gather the runs, write the paper's own tables of them, call
-    `steps`, such as drawing, and compare."""
-    found = gather(root, spec.paper)
-    found.write(root, spec.paper)
-    for step in steps:
-        step(root)
-    compare(spec, root, found=found)
 
 
 def compare(spec: Spec, root: Path, found: Gathering | None = None) -> None:
