@@ -1,7 +1,7 @@
 """How commands run: Hydra composes the configuration, `strict` checks it, then the function runs.
 Nothing heavy is imported before that.
 
-`main` is for a Hydra application: `python -m papers.<paper>[.<part>] key=value ...`, with `--help`,
+`main` is for a Hydra application: `python -m papers.<paper>.<part> key=value ...`, with `--help`,
 `--multirun` and `--cfg job` from Hydra. `run` is for a command without Hydra. A UserError is
 printed without a traceback and the exit code is 2; after Ctrl-C it is 130. In this code base
 `words` are command-line arguments.

@@ -73,18 +73,6 @@ def by_seed(
         axis.plot(mean.index, mean, line or look(method).line, color=color, label=method)
 
 
-def dots(axis, rows: pd.DataFrame, colors: dict[str, str], ticks: list[str], **options) -> None:
-    """Draw the values of each method in `colors` side by side: dots are seeds, lines their means.
-    `ticks` names the methods; `options` are those of the tick labels."""
-    for x, (method, color) in enumerate(colors.items()):
-        values = rows.loc[rows["method"] == method, "value"]
-        style = dict(color=color, markersize=4, alpha=0.6, clip_on=False)
-        axis.plot([x] * len(values), values, "o", **style)
-        axis.hlines(values.mean(), x - 0.3, x + 0.3, color=color)
-    axis.set_xticks(range(len(colors)), ticks, **options)
-    axis.set(xlim=(-0.6, len(colors) - 0.4), ylim=(0, None))
-
-
 def save(figure, path: Path, drawn: pd.DataFrame | None) -> None:
     """Save `figure` as `path`.pdf and .png beside `path`.csv, which holds exactly the numbers
     `drawn`; no CSV where they are None: those of a stored table, as they are.

@@ -15,24 +15,17 @@ from common.results.summary import summary
 
 def main(words: list[str]) -> None:
     given, others = split(words, {"paper": ""})
-    if given["paper"]:
-        one_of("paper", given["paper"], studies())
-        command(given["paper"], words=others)
+    if paper := given["paper"]:
+        one_of("paper", paper, studies())
+        hydra(train, Experiment, paper, words=others)
     else:
-        command(CONFIGS, "train", others)
+        hydra(train, Experiment, CONFIGS, "train", others)
 
 
-def command(paper: str, config_name: str = "config", words: list[str] | None = None) -> None:
-    """Run `python -m papers.<paper> [experiment=NAME] [key=value ...]`.
-    `words` are its command-line arguments; None means the arguments of this process.
-    """
+def train(x: Experiment) -> None:
+    from common.sweeps.plan import placed  # imported here: --help must not wait for it
 
-    def run(x: Experiment) -> None:
-        from common.sweeps.plan import placed  # imported here: --help must not wait for it
-
-        path = run_experiment(placed(x))
-        sampled = f"rlvr evaluate model=huggingface model.path={path / 'model'} eval=..."
-        print(summary(path, sampled), file=sys.stderr)
-        print(path)
-
-    hydra(run, Experiment, paper, config_name, words)
+    path = run_experiment(placed(x))
+    sampled = f"rlvr evaluate model=huggingface model.path={path / 'model'} eval=..."
+    print(summary(path, sampled), file=sys.stderr)
+    print(path)

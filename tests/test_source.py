@@ -12,8 +12,11 @@ from tiny import ROOT
 @pytest.mark.process
 @pytest.mark.parametrize(
     "words",
-    [["papers.f_grpo"], ["rlvr_papers"], ["rlvr_papers", "reproduce", "paper=f_grpo"]],
-    ids=lambda words: words[-1],
+    [
+        ["rlvr_papers", *words]
+        for words in ([], ["train", "paper=f_grpo"], ["reproduce", "paper=f_grpo"])
+    ],
+    ids=" ".join,
 )
 def test_help_is_quick(words):
     program = (

@@ -17,7 +17,6 @@ RL, EXACT, TOY = KINDS = (
     "toys and simulations",
 )
 TOYS = ("toy", "simulation")  # families of claims.yaml; their tables begin with these words
-WORDS = ("holds", "fails", "inconclusive", ONE_RUN, "mechanism not engaged", "not run")
 UNCLAIMED = "not claimed here"
 BH = "Benjamini-Hochberg"
 POINTS = ("pass@", "avg@", "accuracy", "solve_rate", "active_groups")  # metrics in percent
@@ -139,20 +138,6 @@ def effect(gaps: pd.DataFrame | None, row: dict, scope: str) -> str:
     if not pd.isna(one["low"]):
         text += f" [{_rounded(one['low'])}, {_rounded(one['high'])}]"
     return text + _unit(str(one["benchmark"]), str(one["metric"])) + more
-
-
-def counted(verdicts: list[str]) -> str:
-    """Return the counts of verdicts in words: "3 hold, 1 fails, 2 are inconclusive"."""
-    verbs = {
-        "holds": ("holds", "hold"),
-        "fails": ("fails", "fail"),
-        "inconclusive": ("is inconclusive", "are inconclusive"),
-        ONE_RUN: ("is inconclusive with one run", "are inconclusive with one run"),
-        "mechanism not engaged": ("has a mechanism that did not engage",) * 2,
-        "not run": ("was not run", "were not run"),
-    }
-    counts = Counter(verdicts)
-    return ", ".join(f"{counts[w]} {verbs[w][counts[w] > 1]}" for w in WORDS if counts[w])
 
 
 def _unit(benchmark: str, metric: str) -> str:

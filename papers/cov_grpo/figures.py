@@ -1,15 +1,72 @@
-"""Figures of the covariance statistics, from result files alone.
-
-rlvr figures paper=cov_grpo [results_dir=results]
-"""
+"""The figure of the covariance statistics, Fig. 3 and Table 1: `rlvr figures paper=cov_grpo`. A
+line is the mean over seeds; the band around it goes from the lowest to the highest seed."""
 
 from pathlib import Path
 
-from papers.cov_grpo.covariance import figures as covariance_figures
+import pandas as pd
+
+from common.config.files import ROOT
+from common.plotting import COLORS, band, panels, save
+from common.results.files import read_csv
+
+LINES = {"token": "-", "sequence": "--"}
+
+
+def over_seeds(rows: pd.DataFrame, by: list[str], value: str) -> pd.DataFrame:
+    """Group the rows by the columns `by` and summarise the column `value` over seeds.
+
+    Return `by` with the mean (value), the smallest (low), the largest (high), and the number of
+    seeds that have a value (n_seeds).
+    """
+    named = {"value": "mean", "low": "min", "high": "max", "n_seeds": "count"}
+    return rows.groupby(by, sort=False)[value].agg(**named).reset_index()
 
 
 def draw(root: Path) -> None:
-    """Draw every figure that the results below `root` allow, into <root>/cov_grpo/figures/."""
-    folder, source = root / "cov_grpo" / "figures", root / "cov_grpo" / "covariance"
-    if (source / "cumulative.csv").exists():
-        covariance_figures.draw(source, folder / "covariance")
+    """Draw Fig. 3, the part of sum |c| in the tokens of largest |c|, and Table 1, |c| at
+    percentiles beside the printed values, into <root>/cov_grpo/figures/, if the tables are there.
+
+    Raises UserError for tables that do not start with the seed, as older versions wrote them.
+    """
+    source = root / "cov_grpo" / "covariance"
+    if not (source / "cumulative.csv").exists():
+        return
+    held, at = (
+        read_csv(source / f"{name}.csv", ["seed"]) for name in ("cumulative", "percentiles")
+    )
+    held = held.assign(percent=100 * held["contribution"])
+    held = over_seeds(held, ["mean", "tokens", "share"], "percent")
+    at = at.assign(size=at["value"].abs())
+    at = over_seeds(at, ["mean", "tokens", "reading", "side", "share"], "size")
+    figure, axes = panels(3, width=3.3, height=2.9)
+    for mean, style in LINES.items():
+        for tokens, color in (("all", COLORS[0]), ("active", COLORS[1])):
+            curve = held[(held["mean"] == mean) & (held["tokens"] == tokens)]
+            band(axes[0, 0], 100 * curve["share"], curve, color, "value", ls=style, marker="o",
+                 markersize=3, label=f"{tokens} tokens, {mean} mean")  # fmt: skip
+    axes[0, 0].set(xscale="log", xlabel="tokens of largest |c| (%)", ylabel="of sum |c| (%)")
+    axes[0, 0].set_title("Fig. 3: cumulative contribution", fontsize=9)
+    axes[0, 0].legend(fontsize=7)
+    printed = pd.read_csv(ROOT / "papers" / "cov_grpo" / "published" / "table1.csv")
+    printed["share"] = printed["benchmark"].str.extract(r"([\d.]+)%")[0].astype(float) / 100
+    printed = printed.assign(side=printed["metric"].str.removesuffix("_covariance"))
+    printed["value"] = printed["value"].abs()
+    for axis, side in zip(axes[0, 1:], ("positive", "negative"), strict=True):
+        line = printed[printed["side"] == side]
+        axis.plot(100 * line["share"], line["value"], "k*", label="printed (1.5B)")
+        for reading, style in (("threshold", "-"), ("mean", "--")):
+            for tokens, color in (("all", COLORS[0]), ("active", COLORS[1])):
+                line = at[(at["side"] == side) & (at["tokens"] == tokens) & (at["mean"] == "token")]
+                line = line[line["reading"] == reading]
+                band(axis, 100 * line["share"], line, color, "value", ls=style,
+                     label=f"{tokens} tokens, {reading}")  # fmt: skip
+        axis.set(xscale="log", yscale="log", xlabel=f"of {side} tokens (%)", ylabel="|c|")
+        axis.set_title(f"Table 1: {side} covariance", fontsize=9)
+    axes[0, 1].legend(fontsize=7)
+    n = held["n_seeds"].max()
+    seeds = f"mean of {n} seeds, bands from the lowest to the highest" if n > 1 else "one seed"
+    figure.suptitle(seeds, fontsize=8)
+    shown = printed[["side", "share", "value"]].assign(reading="printed")
+    named = [("cumulative, percent", held), ("|c|", at), ("|c|", shown)]
+    path = root / "cov_grpo" / "figures" / "covariance"
+    save(figure, path, pd.concat([rows.assign(drawn=name) for name, rows in named]))

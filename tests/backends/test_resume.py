@@ -156,7 +156,7 @@ def test_killed_at_every_other_write(experiment, whole):
 def test_ctrl_c_ends_the_command_with_a_message(results):
     arguments = [*TINY, f"results_dir={results}", "optim.steps=100000", "eval.every=100000"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "papers.f_grpo", *arguments],
+        [sys.executable, "-m", "rlvr_papers", "train", "paper=f_grpo", *arguments],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

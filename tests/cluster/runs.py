@@ -1,7 +1,7 @@
 """What the tests of whole verl runs share: a tiny model, its flags, and what a run leaves.
 
-`python tests/cluster/runs.py ARGUMENTS` is papers.f_grpo with the agent loop of recorder.py, and
-leaves verl's files of validation samples.
+`python tests/cluster/runs.py ARGUMENTS` is `rlvr train paper=f_grpo` with the agent
+loop of recorder.py, and leaves verl's files of validation samples.
 """
 
 import os
@@ -12,12 +12,12 @@ from pathlib import Path
 
 import psutil
 
+from common import train
 from common.backends.verl import backend, config
 from common.config.files import ROOT
 from common.experiment import load
 from common.models import load as load_module
 from common.models import store
-from common.train import command
 
 DEVICE = os.environ.get("CLUSTER_TESTS", "cpu")
 SIZES = {  # heads of 32 are vLLM's smallest on a CPU
@@ -111,7 +111,7 @@ def main() -> None:
         finish(x, run, place)
 
     config.settings, backend.finish = recording, kept
-    command("f_grpo")
+    train.main(["paper=f_grpo", *sys.argv[1:]])
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ SAMPLER = f"method.sampler={{mu:0.2,lr:3e-3,start:policy,shrink:1,importance_cap
 
 
 def command(arguments: list[str], log: Path, recorded: Path, **more: str) -> subprocess.Popen:
-    """`python -m papers.f_grpo <arguments>` in a session of its own, its responses recorded; `more`
+    """`rlvr train paper=f_grpo <arguments>` in a session of its own, its responses recorded; `more`
     is environment."""
     paths = [str(ROOT), str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
     with open(log, "ab") as output:

@@ -227,7 +227,15 @@ def test_wrong_data_is_refused_before_a_model_is_made(tmp_path):
 )
 def test_the_command_ends_with_one_message(tmp_path, word, named):
     done = subprocess.run(
-        [sys.executable, "-m", "papers.f_grpo", word, f"results_dir={tmp_path}/results"],
+        [
+            sys.executable,
+            "-m",
+            "rlvr_papers",
+            "train",
+            "paper=f_grpo",
+            word,
+            f"results_dir={tmp_path}/results",
+        ],
         cwd=ROOT,
         capture_output=True,
         text=True,

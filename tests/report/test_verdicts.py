@@ -7,7 +7,7 @@ import pytest
 from tiny import ROOT
 
 from common.report import page, readme, verdicts
-from common.report.verdicts import EXACT, RL, TOY, counted, effect
+from common.report.verdicts import EXACT, RL, TOY, effect
 
 HOME, REFERENCE = ROOT / "papers", ROOT / "results" / "reference"
 CLAIMS = """
@@ -135,11 +135,6 @@ def test_our_readings_are_shown_and_not_counted(tmp_path):
     assert dict(page.counts(paper))[RL] == [("holds", 1), ("inconclusive", 1)]
     lines = [line for line in readme.verdicts([paper]).splitlines() if RL in line]
     assert [cell.strip() for cell in lines[0].split("|")][3:7] == ["1", "0", "1", "0"]
-
-
-def test_verdicts_are_counted_in_one_order():
-    words = ["fails", "holds", "holds", "not run"]
-    assert counted(words) == "2 hold, 1 fails, 1 was not run"
 
 
 def test_cw_grpos_covariance_is_a_measurement_and_its_entropy_is_trained():

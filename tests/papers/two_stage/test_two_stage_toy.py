@@ -8,7 +8,8 @@ import pytest
 
 from common.config.compose import compose
 from common.config.strict import strict
-from papers.two_stage.toy import figures, tables
+from papers.two_stage import figures
+from papers.two_stage.toy import tables
 from papers.two_stage.toy.config import Cell, Toy
 from papers.two_stage.toy.formulas import gradient, negatives
 from papers.two_stage.toy.stages import Stages
@@ -171,9 +172,10 @@ def test_run_resumes_to_the_same_bytes(tmp_path, monkeypatch):
 
 def test_figures_are_one_row_of_full_gradients_for_each_step(tmp_path, monkeypatch):
     c = config(f"results_dir={tmp_path}", "steps=12", "seeds=2")
-    folder, drawn = tables.run(c), {}
+    tables.run(c)
+    drawn = {}
     monkeypatch.setattr(figures, "save", lambda figure, path, _: drawn.update({path.name: figure}))
-    figures.draw(folder, tmp_path)
+    figures.draw(tmp_path)
     names = ("fig1", "fig5", "fig6", "fig6_logits", "fig7")
     assert set(drawn) == {name + step for name in names for step in ("", "_adam")}
     rows = {name: one.axes[0].get_gridspec().nrows for name, one in drawn.items()}
