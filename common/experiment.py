@@ -49,7 +49,8 @@ class Experiment:
     backend: str
     device: Literal["auto", "cpu", "cuda"]
     threads: PositiveInt  # CPU threads of one run
-    checkpoint_every: PositiveInt  # steps between resumable checkpoints
+    # steps between resumable checkpoints; None: as backends/saving.py decides
+    checkpoint_every: PositiveInt | None
     keep_checkpoints: bool  # keep the model of every evaluation step, not only the last
     results_dir: Folder
     wandb: Literal["off", "offline", "online"]

@@ -90,7 +90,8 @@ def _each(e: Estimate | None) -> str:
     tries = f"at most {e.attempts} attempt(s)" if e.attempts > 1 else "one attempt"
     took = f"{e.gpu_hours} GPU-h" if e.gpus else f"{e.hours} hours"
     memory = f", {e.memory_gb:.2g} GB{' a GPU' if e.gpus else ' of memory'}" if e.memory_gb else ""
-    return f"  {took}, {tries}, {_gb(e.disk_gb)} disk{memory}"
+    saves = f", {e.saves}" if e.saves else ""
+    return f"  {took}, {tries}, {_gb(e.disk_gb)} disk{memory}{saves}"
 
 
 def _benchmarks(job: plan.Job) -> str:

@@ -136,7 +136,7 @@ class Task:
         if then.stuck and (lost or reason is not None):
             raise UserError(
                 f"{self.key}: the last {STUCK} attempts have saved nothing; raise "
-                f"time_min={self.time_min} of the profile or lower checkpoint_every"
+                f"time_min={self.time_min} of the profile"
             ) from error
         if then.back and not this:
             traceback.print_exc()

@@ -26,6 +26,7 @@ from common.backends import checkpoint, dynamic, snapshots, tracking
 from common.backends.dynamic import Rollout
 from common.backends.evaluations import Evaluations
 from common.backends.prompts import prompts, sets
+from common.backends.saving import Saving
 from common.errors import UserError, require
 from common.experiment import Experiment
 from common.health import Guard
@@ -79,6 +80,7 @@ def train(
             amend(run.path / "metrics.jsonl", loop.step, late)
         with jsonl_appender(run.path / "metrics.jsonl", keep_until_step=loop.step) as append:
             steps = range(loop.step + 1, x.optim.steps + 1)
+            saving = Saving(x.checkpoint_every)
             guard = Guard(whole_rows(run.path / "metrics.jsonl"), x.stop_rules)
             if progress and loop.step:
                 print(f"{run.path}: resumes after step {loop.step}", file=sys.stderr)
@@ -107,8 +109,9 @@ def train(
                 send(row)
                 guard.see(row)
                 loop.evaluations.keep(step)
-                if step % x.checkpoint_every == 0 or step == x.optim.steps:
-                    loop.save_checkpoint()
+                if saving.due(step) or step == x.optim.steps:
+                    with saving.timed(step):
+                        loop.save_checkpoint()
         scores = loop.evaluations.last(loop.step, told=progress)
         amend(run.path / "metrics.jsonl", loop.step, scores)
         send({"step": loop.step} | scores)

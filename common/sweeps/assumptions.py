@@ -63,6 +63,7 @@ class Assumptions:
     usable_memory: float
     samples_bytes_per_token: float
     scored_bytes: float
+    checkpoint_gb_s: Span
 
     def prompts(self, *names: str) -> Prompts:
         """Return the prompt lengths of the first named set that is known, else the default."""

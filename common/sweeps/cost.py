@@ -8,16 +8,18 @@ longest of n has mean * ln(n) tokens. At its high end one response of each batch
 docs/memory.md compares the range with what others measured. What cannot run is refused (fits.py).
 
 Left out: queueing time, the attention operations of training (they count from some 16,000 tokens
-on), communication between GPUs, moving what is kept in main memory, a slow verifier.
+on), communication between GPUs, moving what is kept in main memory, saving checkpoints (their share
+of the time is predicted beside the hours), a slow verifier.
 """
 
 import heapq
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from statistics import NormalDist
 
-from common.backends import backend, snapshots
+from common.backends import backend, saving, snapshots
 from common.backends.verl import layout
 from common.backends.verl.layout import HELD_BYTES, SPLIT
 from common.backends.verl.tuning import STORE, sequence_parallel, tuned
@@ -66,6 +68,21 @@ def total(ranges: Iterable[Range]) -> Range:
 
 
 @dataclass(frozen=True)
+class Saves:
+    """The checkpoints of a training: their size, the steps and minutes from one to the next, and
+    the most of the time that saving takes."""
+
+    gb: float
+    steps: Range
+    minutes: Range
+    share: float
+
+    def __str__(self) -> str:
+        took = f"{self.minutes} minutes, at most {100 * self.share:.2g} % of the time"
+        return f"saves {self.gb:.3g} GB every {self.steps} steps ({took})"
+
+
+@dataclass(frozen=True)
 class Estimate:
     """The predicted cost of one job, all its attempts together."""
 
@@ -75,6 +92,7 @@ class Estimate:
     memory_gb: float  # peak of the fullest accelerator
     attempts: int  # at most, under the profile's time limit
     tensor_parallel: int = 1  # GPUs that share one vLLM of an evaluation
+    saves: Saves | None = None  # of a training
 
     @property
     def gpu_hours(self) -> Range:
@@ -214,10 +232,28 @@ def estimate(x: Experiment, profile: Profile, a: Assumptions) -> Estimate:
     stored = ends[1].evaluated * a.samples_bytes_per_token + 2 * size.parameters
     # a checkpoint is kept until the next one is complete; older ones are deleted before that, in a
     # resumed run too, so the number of attempts does not matter
-    stored += 2 * HELD_BYTES * sum(one.parameters for one in models)
+    checkpoint = HELD_BYTES * sum(one.parameters for one in models)
+    stored += 2 * checkpoint
     stored += 2 * size.parameters * len(snapshots.steps(x))
     seconds = [end.steps_s + end.curve_s for end in ends]
-    return priced(seconds, gpus, stored, memory, profile, a)
+    one = priced(seconds, gpus, stored, memory, profile, a)
+    return replace(one, saves=saves(x, [end.steps_s for end in ends], checkpoint / 1e9, a))
+
+
+def saves(x: Experiment, ends: list[float], gb: float, a: Assumptions) -> Saves | None:
+    """Return how often a training of so many seconds (low, high) saves a checkpoint of `gb` GB: the
+    rule of backends/saving.py for each end of the prediction on the slowest and the fastest disk.
+    None where nothing is trained."""
+    if x.optim.steps == 0:
+        return None
+    found = []
+    for seconds, speed in product(ends, a.checkpoint_gb_s):
+        step_s, save_s = seconds / x.optim.steps, gb / speed
+        steps = x.checkpoint_every or saving.steps_between(step_s, save_s)
+        steps = min(steps, x.optim.steps)
+        found.append((steps, steps * step_s / 60, save_s / (steps * step_s + save_s)))
+    steps, minutes, shares = zip(*found, strict=True)
+    return Saves(gb, *(Range(min(one), max(one)) for one in (steps, minutes)), max(shares))
 
 
 @dataclass(frozen=True)

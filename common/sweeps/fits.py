@@ -92,18 +92,19 @@ def check_layout(x: Experiment, profile: Profile, size: Size, prompt: int, gpus:
 def check_time(
     x: Experiment, profile: Profile, a: Assumptions, *, steps_s: float, curve_s: float
 ) -> None:
-    """Check that an attempt reaches a checkpoint; otherwise no attempt would ever get further."""
+    """Check that an attempt reaches a checkpoint and ends an evaluation; otherwise no attempt would
+    ever get further."""
     if x.optim.steps == 0:
         return
     points = math.ceil(x.optim.steps / x.eval.every)
     needed = a.start(profile) + curve_s / points
-    needed += min(x.checkpoint_every, x.optim.steps) * steps_s / x.optim.steps
+    needed += min(x.checkpoint_every or 1, x.optim.steps) * steps_s / x.optim.steps
     require(
         needed < 60 * profile.time_min,
-        "checkpoint_every",
-        x.checkpoint_every,
-        f"so many steps and an evaluation take {needed / 60:,.0f} minutes at least, and an attempt "
-        f"on profile {profile.name} ends after {profile.time_min}; lower it, or raise time_min",
+        "time_min",
+        profile.time_min,
+        f"an attempt on profile {profile.name} ends before the first checkpoint and an evaluation, "
+        f"which take {needed / 60:,.0f} minutes at least; raise it",
     )
 
 

@@ -23,6 +23,7 @@ pytest.importorskip("verl", reason="verl is not installed here: make test-cluste
 
 from omegaconf import OmegaConf
 
+from common.backends import saving as clock
 from common.backends.verl import (
     backend,
     experiment_trainer,
@@ -415,14 +416,28 @@ open(METRICS, "w").write('{{"step": 1}}\\n')
 def test_the_step_of_a_stop_is_saved_and_is_the_last(saving, monkeypatch):
     (made, _), own = saving, saving[0].config.trainer
     monkeypatch.setattr(MethodTrainer, "step", lambda *_: None)
-    own.keep_models, own.total_epochs, made.save_every = [], 9, 50
+    own.keep_models, own.total_epochs = [], 9
+    made.saving.every, made.total_training_steps = 50, 1000
     made.step()
-    assert (own.save_freq, own.total_epochs) == (50, 9)
+    assert (own.save_freq, own.total_epochs) == (1000, 9)
     stop = Path(own.default_local_dir).parent / experiment_trainer.STOP
     stop.parent.mkdir(parents=True)
     stop.write_text("")
     made.step()
     assert (own.save_freq, own.total_epochs) == (1, 0)
+
+
+def test_the_trainer_saves_by_the_clock_and_its_first_step_in_any_case(saving, monkeypatch):
+    (made, saved), own = saving, saving[0].config.trainer
+    monkeypatch.setattr(MethodTrainer, "step", lambda *_: None)
+    monkeypatch.setattr(clock, "steps_between", lambda step_s, save_s: 4)
+    own.keep_models, made.saving.every, made.total_training_steps = [3], None, 12
+    monkeypatch.setattr(experiment_trainer, "export", lambda *_: None)
+    for made.global_steps in range(1, 13):
+        made.step()
+        if made.global_steps % own.save_freq == 0:  # as verl does
+            made._save_checkpoint()
+    assert saved == [1, 3, 7, 11, 12]
 
 
 def test_what_a_killed_launch_left_is_removed_by_the_next(tmp_path, monkeypatch):

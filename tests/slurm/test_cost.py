@@ -67,7 +67,9 @@ def test_the_impossible_is_refused_with_the_key_to_change(big, one):
     unknown = replace(big, model=replace(big.model, path="nobody/nothing"))
     refused(unknown, profile, "model.path", "nobody/nothing")
     seldom = replace(big, checkpoint_every=100)  # no attempt reaches a checkpoint
-    refused(seldom, replace(profile, time_min=20), "checkpoint_every", 100)
+    soon = replace(profile, time_min=20)
+    refused(seldom, soon, "time_min", 20)
+    cost.estimate(replace(big, checkpoint_every=None), soon, a)  # its first step is saved
     (e,) = evaluations_of([big], Sweep("t", [], [], [], benchmarks=MATH, n=4096))
     slow = replace(e, batch=40_960_000)
     with refuses("batch", "40960000"):
@@ -189,6 +191,26 @@ def test_a_small_model_takes_a_part_of_the_node(big):
             replace(profile, **wrong)
     with refuses("small"):
         replace(profile, executor="local")
+
+
+def test_the_dry_run_says_how_often_a_training_saves(big):
+    """12 bytes of each parameter at 1 or 2 GB/s, and a step of 100 to 400 s."""
+    big, a = replace(big, checkpoint_every=None), replace(assumptions(), checkpoint_gb_s=(1, 2))
+    steps, disks = big.optim.steps, (91.44, 45.72)  # seconds of a save
+    found = cost.saves(big, [100 * steps, 400 * steps], 91.44, a)
+    each = [
+        min(math.ceil(save / 0.02 / step), 3600 // step) for step in (100, 400) for save in disks
+    ]
+    assert each == [36, 23, 9, 6]
+    assert (found.steps, found.minutes) == (Range(6, 36), Range(38 + 1 / 3, 60))
+    assert found.share == pytest.approx(91.44 / (3600 + 91.44))
+    given = cost.saves(replace(big, checkpoint_every=7), [100 * steps, 400 * steps], 91.44, a)
+    assert given.steps == Range(7, 7)
+    rare = cost.saves(replace(big, checkpoint_every=steps + 1), [1, 2], 91.44, a)
+    assert rare.steps == Range(steps, steps)
+    assert cost.saves(replace(big, optim=replace(big.optim, steps=0)), [0, 0], 91.44, a) is None
+    profile = load_profile("h100-2x8")
+    assert cost.estimate(big, profile, a).saves.gb == pytest.approx(12 * 7.62)
 
 
 def test_kept_checkpoints_take_disk(big):

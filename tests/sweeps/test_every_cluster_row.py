@@ -42,6 +42,12 @@ def test_verls_store_has_no_cap_on_samples(paper, name):
 
 
 @pytest.mark.parametrize(("paper", "name"), ROWS)
+def test_a_row_saves_by_the_clock(paper, name):
+    _, _, keys = settings(paper, name)
+    assert keys["trainer.save_freq"] is None
+
+
+@pytest.mark.parametrize(("paper", "name"), ROWS)
 def test_a_kl_penalty_has_its_reference_model(paper, name):
     x, _, keys = settings(paper, name)
     used = [keys["actor_rollout_ref.actor.use_kl_loss"], keys["algorithm.use_kl_in_reward"]]

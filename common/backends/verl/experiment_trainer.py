@@ -9,6 +9,7 @@ from omegaconf import open_dict
 from verl.utils.metric import reduce_metrics
 
 from common.backends import snapshots
+from common.backends.saving import Saving
 from common.backends.verl import rows, v1
 from common.backends.verl.checkpoints import drop_old
 from common.backends.verl.export import export
@@ -24,7 +25,7 @@ from common.results.files import write_json
 class ExperimentTrainer(MethodTrainer):
     def __init__(self, config):
         super().__init__(config)
-        self.save_every = config.trainer.save_freq
+        self.saving = Saving(config.trainer.save_freq)
         self.exports, self.exported = ThreadPoolExecutor(1), Future[None]()
         self.exported.set_result(None)
 
@@ -43,15 +44,15 @@ class ExperimentTrainer(MethodTrainer):
         return super()._step_once(metrics, *arguments)
 
     def step(self, *arguments):
-        """Make verl's step. After it, the run saves if this step's model is kept, and it saves,
-        logs and ends if a stop was requested. An evaluation that would be due then is left to the
-        next launch (backend.launch_settings)."""
+        """Make verl's step. After it, the run saves if a checkpoint is due or this step's model is
+        kept, and it saves, logs and ends if a stop was requested. An evaluation that would be due
+        then is left to the next launch (backend.launch_settings)."""
         batch = super().step(*arguments)
-        trainer = self.config.trainer
+        trainer, step = self.config.trainer, self.global_steps
         self.asked = (Path(trainer.default_local_dir).parent / STOP).exists()
-        saves = self.asked or self.global_steps in trainer.keep_models
+        saves = self.asked or step in trainer.keep_models or self.saving.due(step)
         with open_dict(self.config):
-            trainer.save_freq = 1 if saves else self.save_every
+            trainer.save_freq = 1 if saves else self.total_training_steps
             if self.asked:
                 trainer.total_epochs = 0
         return batch
@@ -65,12 +66,14 @@ class ExperimentTrainer(MethodTrainer):
 
     def _save_checkpoint(self):
         self.exported.result()  # its checkpoint is needed until then; raises the export's error
-        drop_old(Path(self.config.trainer.default_local_dir).parent)
-        # verl logs a step only after it has saved and evaluated: a kill in between would lose the
-        # row
-        folder = Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}"
-        write_json(folder / rows.ROW, {"step": self.global_steps, "data": rows.keep(self.seen)})
-        super()._save_checkpoint()
+        checkpoints, step = Path(self.config.trainer.default_local_dir), self.global_steps
+        with self.saving.timed(step):
+            drop_old(checkpoints.parent)
+            # verl logs a step only after it has saved and evaluated: a kill in between would lose
+            # the row
+            row = {"step": step, "data": rows.keep(self.seen)}
+            write_json(checkpoints / f"global_step_{step}" / rows.ROW, row)
+            super()._save_checkpoint()
         self._keep_model()
 
     def _load_checkpoint(self):

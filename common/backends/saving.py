@@ -1,0 +1,43 @@
+"""When a training saves the checkpoint that it resumes from."""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import monotonic
+
+SHARE = 0.02  # most of the time that saving may take
+LONGEST_S = 3600.0  # most time between two checkpoints; it comes before the share
+
+
+def steps_between(step_s: float, save_s: float) -> int:
+    """Return the number of steps from one checkpoint to the next, from the seconds of a step and of
+    a checkpoint: the fewest with which saving takes at most `SHARE` of the time, but no more than
+    fit `LONGEST_S`, and at least one."""
+    fewest, most = math.ceil(save_s / (SHARE * step_s)), int(LONGEST_S / step_s)
+    return max(1, min(fewest, most))
+
+
+class Saving:
+    """Decides after which steps a run saves: every `every` steps or, with None, by the clock. By
+    the clock, a run saves its first step after each start, so that a fault in one of the next steps
+    is retried. What the last checkpoint took decides when the next one is due."""
+
+    def __init__(self, every: int | None):
+        self.every, self.last = every, 0
+        self.ended = self.seconds = 0.0  # of the last checkpoint
+
+    def due(self, step: int) -> bool:
+        if self.every:
+            return step % self.every == 0
+        if self.last == 0:
+            return True
+        since = step - self.last
+        return since >= steps_between((monotonic() - self.ended) / since, self.seconds)
+
+    @contextmanager
+    def timed(self, step: int) -> Iterator[None]:
+        """Measure the seconds in which the checkpoint of `step` is saved."""
+        began = monotonic()
+        yield
+        self.last, self.ended = step, monotonic()
+        self.seconds = self.ended - began
