@@ -130,10 +130,10 @@ class Sampling:
 class Sampler:
     """A memory network beside the policy (DLC): common/rollout/dlc.py."""
 
-    mu: float
-    lr: float
+    mu: NonNegativeFloat
+    lr: PositiveFloat
     start: Literal["random", "policy", "checkpoint"]
-    shrink: int  # divides the width of a random network
+    shrink: PositiveInt  # divides the width of a random network
     importance_cap: float | None  # on pi_theta / pi_sample; null: no correction
     # folder or hub id of the checkpoint that it starts from; configurations stored before the key
     # existed lack it

@@ -20,20 +20,15 @@ def log_prob_and_entropy(
     size. A slice that is not contiguous, such as logits[:, :-1], is copied first. Not supported are
     second derivatives, and logits of -inf, whose entropy is nan as in the plain formula.
     """
-    log_prob, entropy = _of_several(logits, ids[..., None], temperature)
-    return log_prob[..., 0], entropy
-
-
-def _of_several(logits: torch.Tensor, ids: torch.Tensor, temperature: float):
-    """Return log-probabilities of M tokens per row, ids (..., M) -> (..., M), and entropy (...)."""
-    log_prob, entropy = _LogProbAndEntropy.apply(
-        logits.reshape(-1, logits.shape[-1]), ids.reshape(-1, ids.shape[-1]), temperature
+    made = _LogProbAndEntropy.apply(
+        logits.reshape(-1, logits.shape[-1]), ids.flatten(), temperature
     )
-    return log_prob.view(ids.shape), entropy.view(ids.shape[:-1])
+    log_prob, entropy = (one.view(ids.shape) for one in made)
+    return log_prob, entropy
 
 
 class _LogProbAndEntropy(torch.autograd.Function):
-    """The autograd function of `_of_several`, on (N, V) logits and (N, M) ids.
+    """The autograd function of `log_prob_and_entropy`, on (N, V) logits and (N,) ids.
 
     d log_prob / d logit_v = (1[v = id] - p_v) / temperature
     d entropy  / d logit_v = -p_v (log_p_v + entropy) / temperature
@@ -42,11 +37,12 @@ class _LogProbAndEntropy(torch.autograd.Function):
     @staticmethod
     def forward(ctx, logits, ids, temperature):
         dtype = torch.float64 if logits.dtype == torch.float64 else torch.float32
-        log_prob = torch.empty(ids.shape, dtype=dtype, device=logits.device)
-        entropy = torch.empty(len(ids), dtype=dtype, device=logits.device)
+        log_prob, entropy = (
+            torch.empty(ids.shape, dtype=dtype, device=ids.device) for _ in range(2)
+        )
         for rows in _chunks(logits):
             log_p = torch.log_softmax(logits[rows].to(dtype) / temperature, -1)
-            log_prob[rows] = log_p.gather(1, ids[rows])
+            log_prob[rows] = log_p.gather(1, ids[rows, None])[:, 0]
             entropy[rows] = -log_p.exp().mul_(log_p).sum(1)
         ctx.save_for_backward(logits, ids, entropy)
         ctx.temperature = temperature
@@ -61,16 +57,15 @@ class _LogProbAndEntropy(torch.autograd.Function):
         for rows in _chunks(logits):
             log_p = torch.log_softmax(logits[rows].to(entropy.dtype) / ctx.temperature, -1)
             p = log_p.exp()
-            slopes = torch.zeros_like(ids[rows], dtype=entropy.dtype)
+            slope = torch.zeros_like(entropy[rows, None])
             if grad_log_prob is not None:
-                slopes = grad_log_prob[rows] / ctx.temperature
-            slope = slopes.sum(1, keepdim=True)
+                slope = grad_log_prob[rows, None] / ctx.temperature
             if grad_entropy is None:
                 out = p.mul_(-slope)
             else:
                 weight = grad_entropy[rows, None] / ctx.temperature
                 out = log_p.add_(entropy[rows, None]).mul_(weight).add_(slope).mul_(p).neg_()
-            gradient[rows] = out.scatter_add_(1, ids[rows], slopes)
+            gradient[rows] = out.scatter_add_(1, ids[rows, None], slope)
         return gradient, None, None
 
 

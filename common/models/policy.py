@@ -2,7 +2,6 @@
 responses."""
 
 from collections.abc import Callable
-from functools import partial
 
 import torch
 from torch.utils.checkpoint import checkpoint
@@ -38,11 +37,27 @@ def log_probs(
     rows   where in response_ids[:, 1:].flatten() the tokens to compute are, in increasing order; by
            default all real ones
     """
+    forward = _packed_logits if is_plain_llama(model) else _padded_logits
+    start, later = batch.response_ids[:, 0], batch.response_ids[:, 1:]
     lower = dict(dtype=torch.bfloat16, enabled=dtype == torch.bfloat16, cache_enabled=False)
     with torch.autocast(model.device.type, **lower):
-        return _of_tokens(
-            model, batch, rows, partial(log_prob_and_entropy, temperature=temperature)
+        first, rest, rows = forward(model, batch, rows)  # (P, V), (N, V), (N,)
+        first = first.repeat_interleave(batch.group_size, 0)
+        pairs = (
+            log_prob_and_entropy(first, start, temperature),
+            log_prob_and_entropy(rest, later.flatten()[rows], temperature),
         )
+        log_prob, entropy = (
+            torch.cat([one[:, None], _placed(others, rows, later)], 1)
+            for one, others in zip(*pairs, strict=True)
+        )
+    return log_prob, entropy
+
+
+def _placed(values: torch.Tensor, rows: torch.Tensor, later: torch.Tensor) -> torch.Tensor:
+    """Return `values` (N,) at the places `rows` of a tensor in the shape of `later`, else 0."""
+    flat = values.new_zeros(later.numel()).index_copy(0, rows, values)
+    return flat.view(later.shape)
 
 
 @torch.no_grad()
@@ -53,29 +68,6 @@ def log_probs_in_parts(policy: Callable, batch: RolloutBatch, micro_batch: int) 
     size = max(1, micro_batch // batch.group_size)
     starts = range(0, len(batch.prompt_ids), size)
     return torch.cat([policy(batch.prompts(i, i + size))[0].clone() for i in starts])
-
-
-def later_rows(batch: RolloutBatch) -> torch.Tensor:
-    """Return where in response_ids[:, 1:].flatten() the real tokens are."""
-    return (batch.mask[:, 1:] > 0).flatten().nonzero()[:, 0]
-
-
-def _of_tokens(
-    model, batch: RolloutBatch, rows: torch.Tensor | None, function: Callable
-) -> tuple[torch.Tensor, ...]:
-    """Return what `function` gives for (N, V) logits and (N,) ids, for every response token: each
-    (N, ...) as (B, T, ...)."""
-    forward = _packed_logits if is_plain_llama(model) else _padded_logits
-    first, rest, rows = forward(model, batch, rows)  # (P, V), (N, V), (N,)
-    start, later = batch.response_ids[:, 0], batch.response_ids[:, 1:]
-    first = function(first.repeat_interleave(batch.group_size, 0), start)
-    rest = function(rest, later.flatten()[rows])
-    out = []
-    for one, others in zip(first, rest, strict=True):
-        more = others.shape[1:]
-        flat = others.new_zeros(later.numel(), *more).index_copy(0, rows, others)
-        out.append(torch.cat([one[:, None], flat.view(*later.shape, *more)], 1))
-    return tuple(out)
 
 
 def _padded_logits(model, batch: RolloutBatch, _):
@@ -117,7 +109,7 @@ def _packed_logits(model, batch: RolloutBatch, rows: torch.Tensor | None):
     config, body = model.config, model.model
     prompts, length = batch.prompt_ids.shape
     responses, width = batch.response_ids.shape[0], batch.response_ids.shape[1] - 1
-    rows = later_rows(batch) if rows is None else rows
+    rows = (batch.mask[:, 1:] > 0).flatten().nonzero()[:, 0] if rows is None else rows
     positions = batch.prompt_mask.cumsum(1) - 1
     later = (positions[:, -1:] + 1).repeat_interleave(batch.group_size, 0)
     later = (later + torch.arange(width, device=later.device)).flatten()[rows]

@@ -23,35 +23,11 @@ from common.types import RolloutBatch
 
 
 class MemoryNetwork:
-    """The memory network phi with its optimiser.
+    """The memory network phi with its optimiser."""
 
-    `start` says what phi is at first: "random" weights under a head of zeros (nothing is remembered
-    yet, f_phi = 0), the "policy" at the first step, which flattens the first samples to
-    softmax((1 - mu) f_theta), or a "checkpoint", a separate model with the policy's vocabulary.
-    `shrink` divides the width of a random network: 2 leaves about a quarter of the parameters.
-    """
-
-    def __init__(
-        self,
-        policy,
-        *,
-        mu: float,
-        lr: float,
-        start: str,
-        shrink: int,
-        seed: int,
-        checkpoint: torch.nn.Module | None = None,
-    ):
-        require(mu >= 0, "method.sampler.mu", mu, "must be >= 0")
-        require(lr > 0, "method.sampler.lr", lr, "must be above 0")
-        made = {
-            "random": lambda: _random(policy, shrink, seed),
-            "policy": lambda: copy.deepcopy(policy),
-            "checkpoint": lambda: checkpoint,
-        }
-        require(start in made, "method.sampler.start", start, f"use one of {', '.join(made)}")
-        self.mu, self.model = mu, made[start]()
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=lr, weight_decay=0.0)
+    def __init__(self, model, *, mu: float, lr: float):
+        self.mu, self.model = mu, model
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=lr, weight_decay=0.0)
 
     def learn(self, batch: RolloutBatch, micro_batch: int) -> float:
         """Take one cross-entropy step on all response tokens. Return the mean nats per token."""
@@ -77,22 +53,22 @@ class MemoryNetwork:
 
 
 def memory_network(sampler: Sampler, policy, tokenizer, seed: int) -> MemoryNetwork:
-    """Return the memory network that a method describes, on the policy's device. Raises UserError
-    if its checkpoint cannot be loaded or has another vocabulary."""
-    network = None
+    """Return the memory network that a method describes, on the policy's device.
+
+    `start` says what phi is at first: "random" weights under a head of zeros (nothing is remembered
+    yet, f_phi = 0), the "policy" at the first step, which flattens the first samples to
+    softmax((1 - mu) f_theta), or a "checkpoint", a separate model with the policy's vocabulary.
+    `shrink` divides the width of a random network: 2 leaves about a quarter of the parameters.
+    Raises UserError if the checkpoint cannot be loaded or has another vocabulary.
+    """
     if sampler.path is not None:
-        device = str(policy.device)
-        network, own = load_checkpoint(sampler.path, device, key="method.sampler.path")
+        network, own = load_checkpoint(sampler.path, str(policy.device), key="method.sampler.path")
         check_vocabulary(sampler.path, (network.config, own), (policy.config, tokenizer))
-    return MemoryNetwork(
-        policy,
-        mu=sampler.mu,
-        lr=sampler.lr,
-        start=sampler.start,
-        shrink=sampler.shrink,
-        seed=seed,
-        checkpoint=network,
-    )
+    elif sampler.start == "policy":
+        network = copy.deepcopy(policy)
+    else:
+        network = _random(policy, sampler.shrink, seed)
+    return MemoryNetwork(network, mu=sampler.mu, lr=sampler.lr)
 
 
 def check_vocabulary(path: str, memory: tuple, policy: tuple) -> None:
@@ -123,7 +99,7 @@ def _random(policy, shrink: int, seed: int):
     config.tie_word_embeddings = False
     for size, parts in (("hidden_size", config.num_attention_heads), ("intermediate_size", 1)):
         value = getattr(config, size)
-        fits = shrink >= 1 and value % (shrink * parts) == 0
+        fits = value % (shrink * parts) == 0
         by = f" / {parts} heads" if parts > 1 else ""
         require(fits, "method.sampler.shrink", shrink, f"must divide {size}={value}{by}")
         setattr(config, size, value // shrink)

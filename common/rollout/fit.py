@@ -2,7 +2,7 @@
 
 import torch
 
-from common.errors import UserError, require
+from common.errors import UserError
 
 SHARE = 0.8  # of the free memory; the rest is for uncounted tensors and gaps between blocks
 LOGITS = 6  # float32 tensors of (rows, vocabulary) that drawing a token holds at once
@@ -74,11 +74,3 @@ def rows_that_fit(
             "memory free"
         )
     return int((free - prompt - own) / (prompt / sharing + own))
-
-
-def fewer_rows(rows: int, max_tokens: int, key: str) -> int:
-    """Return half of the `rows` that did not fit after all. Raises UserError, which names `key`, if
-    there was only one."""
-    remedy = "one response does not fit into the GPU's memory; lower it, or take a smaller model"
-    require(rows > 1, key, max_tokens, remedy)
-    return rows // 2

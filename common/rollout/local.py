@@ -7,11 +7,11 @@ import torch
 
 from common import seeds
 from common.config.schema import Evaluation
-from common.errors import UserError
+from common.errors import UserError, require
 from common.rollout import recorded
 from common.rollout.decoder import make_decoder
 from common.rollout.dlc import MemoryNetwork
-from common.rollout.fit import fewer_rows, parts, rows_that_fit
+from common.rollout.fit import parts, rows_that_fit
 from common.types import Prompt, RolloutBatch
 
 BLOCKS = 16  # finished rows leave the batch in blocks of 1 / BLOCKS of its rows
@@ -102,7 +102,11 @@ def generate(
             ]
             break
         except torch.OutOfMemoryError:
-            rows = fewer_rows(min(rows, prompts * group_size), max_tokens, key)
+            remedy = (
+                "one response does not fit into the GPU's memory; lower it, or take a smaller model"
+            )
+            rows = min(rows, prompts * group_size) // 2
+            require(rows > 0, key, max_tokens, remedy)
     return _joined(prompt_ids, prompt_mask, pieces, ends)
 
 

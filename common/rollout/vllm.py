@@ -19,7 +19,6 @@ One engine uses one GPU; common/evaluation/workers.py runs one engine per GPU si
 import math
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -50,15 +49,8 @@ ON_CPU = {
 # In float32 it is about 1e-6. In bfloat16 a wrong temperature or another checkpoint still gives a
 # difference well above the limit.
 TOLERANCE = {torch.float32: 1e-3, torch.bfloat16: 0.05}
-
-
-@dataclass(frozen=True)
-class Check:
-    """How many samples are compared with the trainer at the start."""
-
-    prompts: int = 4
-    samples: int = 2
-    tokens: int = 16
+# What is compared with the trainer at the start: prompts, responses to each, and their tokens.
+COMPARED, RESPONSES, LENGTH = 4, 2, 16
 
 
 def require_vllm() -> None:
@@ -209,20 +201,19 @@ def check_agreement(
     `model` is the checkpoint in transformers; its log-probabilities are the ones of training.
     Raises UserError if they differ by more than rounding.
     """
-    shape = Check()
-    chosen = prompts[: shape.prompts]
+    chosen = prompts[:COMPARED]
     drawn = _sample(
         llm,
         tokenizer,
         chosen,
         (*seed, "agreement"),
-        n=shape.samples,
+        n=RESPONSES,
         temperature=temperature,
         top_p=1.0,
-        max_tokens=shape.tokens,
+        max_tokens=LENGTH,
     )
     ids, mask = encode(tokenizer, [prompt.text for prompt in chosen], model.device)
-    response = torch.full((len(drawn), shape.tokens), tokenizer.eos_token_id, device=model.device)
+    response = torch.full((len(drawn), LENGTH), tokenizer.eos_token_id, device=model.device)
     reported = torch.zeros(response.shape, device=model.device)
     real = torch.zeros(response.shape, device=model.device)
     for i, one in enumerate(drawn):

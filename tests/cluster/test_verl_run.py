@@ -32,7 +32,7 @@ from common.methods import binding as loop
 from common.models.policy import log_probs
 from common.results.collect import verify
 from common.results.files import read_csv, read_jsonl
-from common.rollout.dlc import MemoryNetwork, importance
+from common.rollout.dlc import MemoryNetwork, importance, memory_network
 from common.types import RolloutBatch
 from common.verifiers import countdown
 
@@ -181,15 +181,7 @@ def models_of(x, run) -> tuple[list, MemoryNetwork]:
     """The policy before each step, and the memory network, before the first."""
     folders = [Path(x.model.path), snapshots.folder(run, 1), snapshots.folder(run, 2)]
     policies = [policy(path)[0] for path in folders]
-    sampler = x.method.sampler
-    return policies, MemoryNetwork(
-        policies[0],
-        mu=sampler.mu,
-        lr=sampler.lr,
-        start=sampler.start,
-        shrink=sampler.shrink,
-        seed=x.seed,
-    )
+    return policies, memory_network(x.method.sampler, policies[0], None, x.seed)
 
 
 def packed(rows: list[dict], group: int) -> RolloutBatch:

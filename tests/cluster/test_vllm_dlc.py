@@ -51,7 +51,8 @@ def parts():
     """(policy with a tied head, tokenizer, memory of half the width with a head of its own)."""
     tokenizer = pretrain.tokenizer()
     policy = network(**sizes(tokenizer), hidden_size=128, tie_word_embeddings=True)
-    memory = MemoryNetwork(policy, mu=MU, lr=1e-2, start="random", shrink=2, seed=0)
+    made = Sampler(mu=MU, lr=1e-2, start="random", shrink=2, importance_cap=None)
+    memory = memory_network(made, policy, tokenizer, seed=0)
     return policy, tokenizer, trained(memory, 1)
 
 

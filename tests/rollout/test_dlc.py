@@ -31,9 +31,13 @@ def policy(tiny):
     return load.load_model(x.model, Path(x.results_dir), "cpu")
 
 
+def made(policy, **settings) -> MemoryNetwork:
+    return memory_network(Sampler(importance_cap=None, **settings), policy, None, seed=0)
+
+
 def memory_of(policy, **changes) -> MemoryNetwork:
-    settings = {"mu": 0.5, "lr": 1e-2, "start": "policy", "shrink": 1, "seed": 0} | changes
-    memory = MemoryNetwork(policy, **settings)
+    settings = {"mu": 0.5, "lr": 1e-2, "start": "policy", "shrink": 1} | changes
+    memory = made(policy, **settings)
     with torch.no_grad():  # another network than the policy, with opinions of its own
         for parameter in memory.model.parameters():
             noise = torch.rand(parameter.shape, generator=torch.Generator().manual_seed(1))
@@ -178,7 +182,7 @@ def test_a_memory_of_other_tokens_is_refused(tmp_path):
 
 def test_the_memory_learns_what_was_sampled_and_then_makes_it_rarer(policy):
     model, tokenizer = policy
-    memory = MemoryNetwork(model, mu=1.0, lr=1e-2, start="random", shrink=1, seed=0)
+    memory = made(model, mu=1.0, lr=1e-2, start="random", shrink=1)
     batch = drawn(model, tokenizer, memory, 64, 6)
     losses = [memory.learn(batch, micro_batch=64) for _ in range(60)]
     assert losses[0] == pytest.approx(torch.log(torch.tensor(len(tokenizer))).item(), abs=1e-4)
@@ -266,7 +270,7 @@ def test_heads_need_not_divide_the_inner_width():
     """Qwen2.5-1.5B: 12 heads, and 8960 / 12 is no whole number."""
     heads = dict(num_attention_heads=3, num_key_value_heads=1)
     policy = network(hidden_size=48, intermediate_size=40, vocab_size=16, **heads)
-    memory = MemoryNetwork(policy, mu=0.5, lr=1e-3, start="random", shrink=2, seed=0)
+    memory = made(policy, mu=0.5, lr=1e-3, start="random", shrink=2)
     assert (memory.model.config.hidden_size, memory.model.config.intermediate_size) == (24, 20)
     ids = torch.randint(0, 16, (2, 5))
     assert torch.equal(memory.model(input_ids=ids).logits, torch.zeros(2, 5, 16))
@@ -275,8 +279,8 @@ def test_heads_need_not_divide_the_inner_width():
 @pytest.mark.parametrize(
     ("override", "key", "value"),
     [
-        ("mu=-1", "mu", -1.0),
-        ("lr=0", "lr", 0.0),
+        ("mu=-1", "mu", -1),
+        ("lr=0", "lr", 0),
         ("shrink=3", "shrink", 3),
         ("start=zero", "start", "zero"),
         ("start=checkpoint", "path", None),

@@ -1,6 +1,8 @@
 """A rollout takes the memory that is there: split, it says the same; too large, it says what to
 change."""
 
+import copy
+
 import pytest
 import torch
 from refuses import refuses
@@ -78,7 +80,7 @@ def test_a_split_batch_says_the_same(monkeypatch, kind, rows, expected):
 
 def test_a_memory_network_is_counted_and_split_too(monkeypatch):
     model = network()
-    memory = MemoryNetwork(model, mu=0.5, lr=1e-3, start="policy", shrink=1, seed=0)
+    memory = MemoryNetwork(copy.deepcopy(model), mu=0.5, lr=1e-3)
     whole = sample(model, "cpu", memory)
     sizes = leave(monkeypatch, [model, memory.model], 5)
     split = sample(model, "cpu", memory)
