@@ -140,7 +140,7 @@ class Experiment:
 
 
 def load(overrides: list[str], paper: str) -> Experiment:
-    """Return the Experiment that `python -m papers.<paper> <overrides>` would run."""
+    """Return the Experiment that `rlvr train paper=<paper> <overrides>` would run."""
     from common.config.compose import compose
 
     return strict(Experiment, compose(paper, overrides))

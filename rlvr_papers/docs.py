@@ -44,7 +44,7 @@ def gpu_hours() -> pd.DataFrame:
         which = dict.fromkeys(("table", "row", "scale", "without", "steps"), "")
         found = chosen(paper, tables_of(paper), **which, others=[])
         runs = [on(x, profile, {}) for x in found.runs]
-        jobs = plan.plan(runs, found.evaluations, found.commands, found.measures, found.gates)
+        jobs = plan.plan(*found._replace(runs=runs))
         known = cost.outlook(jobs, profile).estimates.values()
         hours = total(one.gpu_hours for one in known)
         rows.append({"paper": paper, "low": hours.low, "high": hours.high})

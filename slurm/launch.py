@@ -1,5 +1,4 @@
-"""Send a paper's rows (named experiments) to a cluster: `rlvr submit paper=NAME`, which is the same
-as `python -m papers.NAME.launch`.
+"""Send a paper's rows (named experiments) to a cluster: `rlvr submit paper=NAME`.
 
     (no other word)                              what there is: tables, rows, seeds
     table=table2 prefetch=true             download their models and sets, say what is there already
@@ -17,10 +16,6 @@ verl.KEY=VALUE sets one of verl's own keys for all trainings; it may change only
 Other key=value pairs go to reproduce.yaml.
 """
 
-import sys
-from collections.abc import Mapping, Sequence
-
-from common.cli import guard
 from common.config.compose import value
 from common.config.files import ROOT, known_paper
 from common.config.resolve import named
@@ -30,6 +25,7 @@ from common.sweeps.profiles import load_profile
 from slurm.tables import Table, chosen, listing
 
 OPTIONS = {
+    "paper": "",
     "table": "",
     "row": "",
     "scale": "",
@@ -45,15 +41,42 @@ ANSWERS = {"true": True, "1": True, "false": False, "0": False}
 
 
 def main(words: list[str]) -> None:
-    """Run `rlvr submit paper=NAME ...` on its command-line arguments `words`."""
-    given, others = split(words, {"paper": ""})
-    paper = known_paper(given["paper"])
-    launch(paper, tables_of(paper), others)
+    """Show, download, estimate or submit what the command-line arguments `words` name."""
+    options, others = split(words, OPTIONS)
+    paper = known_paper(options["paper"])
+    tables = tables_of(paper)
+    for key in ("prefetch", "dry_run"):
+        require(options[key].lower() in ANSWERS, key, options[key], "use true or false")
+    prefetched, dry = (ANSWERS[options[key].lower()] for key in ("prefetch", "dry_run"))
+    tuning = [word.removeprefix("verl.") for word in others if word.startswith("verl.")]
+    others = [word for word in others if not word.startswith("verl.")]
+    which = {key: options[key] for key in ("table", "row", "scale", "without", "seeds", "n")}
+    which["steps"] = options["optim.steps"]
+    if prefetched:
+        from slurm.prefetch import prefetch
 
+        prefetch(chosen(paper, tables, **which, others=others))
+    elif not options["profile"]:
+        print("\n".join(listing(paper, tables, options["table"], options["seeds"])))
+        print(f"rlvr submit paper={paper} profile=NAME submits them; see --help")
+    else:
+        from common.sweeps.cost import on
+        from slurm import dry_run, plan, preflight
 
-def command(paper: str, tables: Mapping[str, Table]) -> None:
-    """Run `python -m papers.<paper>.launch`."""
-    guard(lambda: launch(paper, tables, sys.argv[1:]))
+        profile = load_profile(options["profile"])
+        found = chosen(paper, tables, **which, others=others)
+        keys = {key: value(key, text) for key, text in pairs(tuning).items()}
+        found = found._replace(runs=[on(x, profile, keys) for x in found.runs])
+        profile = preflight.offline(found, profile)
+        where: dict = {"paper": paper, "profile": profile, "root": found.root}
+        if not dry:
+            from slurm import submit  # a dry run needs nothing of what a job runs
+
+            submit.submit(found, **where)
+            return
+        dry_run.show(plan.plan(*found), **where)
+        again = [word for word in words if not word.startswith("dry_run=")]
+        print(f"next:    rlvr submit {' '.join(again)}")
 
 
 def tables_of(paper: str) -> dict[str, Table]:
@@ -61,47 +84,3 @@ def tables_of(paper: str) -> dict[str, Table]:
     if not (ROOT / "papers" / paper / "launch.py").exists():
         return {}
     return named({"_target_": f"papers.{paper}.launch.TABLES"}, paper)
-
-
-def launch(paper: str, tables: Mapping[str, Table], words: Sequence[str]) -> None:
-    """Show, download, estimate or submit what the command-line arguments `words` name."""
-    if {"-h", "--help"} & {*words}:
-        print(__doc__.strip())
-        words = []
-    given, others = split(words, OPTIONS)
-    for key in ("prefetch", "dry_run"):
-        require(given[key].lower() in ANSWERS, key, given[key], "use true or false")
-    prefetched, dry = (ANSWERS[given[key].lower()] for key in ("prefetch", "dry_run"))
-    tuning = [word.removeprefix("verl.") for word in others if word.startswith("verl.")]
-    others = [word for word in others if not word.startswith("verl.")]
-    which = {key: given[key] for key in ("table", "row", "scale", "without", "seeds", "n")}
-    which["steps"] = given["optim.steps"]
-    if prefetched:
-        from slurm.prefetch import prefetch
-
-        found = chosen(paper, tables, **which, others=others)
-        prefetch(found.runs, found.evaluations, found.commands.values())
-    elif not given["profile"]:
-        print("\n".join(listing(paper, tables, given["table"], given["seeds"])))
-        print(f"rlvr submit paper={paper} profile=NAME submits them; see --help")
-    else:
-        from common.sweeps.cost import on
-        from slurm import dry_run, plan, preflight
-
-        profile = load_profile(given["profile"])
-        found = chosen(paper, tables, **which, others=others)
-        keys = {key: value(key, text) for key, text in pairs(tuning).items()}
-        found = found._replace(runs=[on(x, profile, keys) for x in found.runs])
-        profile = preflight.offline(
-            found.runs, found.evaluations, profile, [*found.commands.values()]
-        )
-        where: dict = {"paper": paper, "profile": profile, "root": found.root}
-        parts = (found.runs, found.evaluations, found.commands, found.measures, found.gates)
-        if not dry:
-            from slurm import submit  # a dry run needs nothing of what a job runs
-
-            submit.submit(*parts, **where)
-            return
-        dry_run.show(plan.plan(*parts), **where)
-        again = [word for word in words if not word.startswith("dry_run=")]
-        print(f"next:    rlvr submit {' '.join([f'paper={paper}', *again])}")

@@ -14,6 +14,7 @@ from common.evaluation.config import Evaluate
 from common.experiment import Experiment
 from common.models.store import cached, download
 from common.sweeps.plan import Command
+from slurm.tables import Chosen
 
 
 class Weights(NamedTuple):
@@ -71,28 +72,22 @@ def model_is_here(one: Weights, offline: bool) -> None:
     )
 
 
-def all_is_here(
-    experiments: list[Experiment],
-    evaluations: list[Evaluate],
-    commands: Iterable[Command],
-    offline: bool,
-) -> None:
+def all_is_here(found: Chosen, offline: bool) -> None:
     """Raise UserError for a model that is not here (`model_is_here`) and, if `offline`, for a set
     that is neither a local file nor cached."""
-    for one in models(experiments, commands):
+    for one in models(found.runs, found.commands.values()):
         model_is_here(one, offline)
-    for node in sets(experiments, evaluations) if offline else []:
+    for node in sets(found.runs, found.evaluations) if offline else []:
         if not (node.get("path") or local_file(node["name"], node.get("local"))):
             snapshot(node["hub"], node["revision"], node.get("files"), offline=True)
 
 
-def prefetch(
-    experiments: list[Experiment], evaluations: list[Evaluate], commands: Iterable[Command] = ()
-) -> None:
+def prefetch(found: Chosen) -> None:
     """Download what is missing, for machines without a network, and read every set once. HF_HOME is
     respected. Raises UserError at the end, naming what could not be downloaded or read."""
-    wanted = [("model", one.path, partial(_model, one)) for one in models(experiments, commands)]
-    nodes = sets(experiments, evaluations)
+    loaded = models(found.runs, found.commands.values())
+    wanted = [("model", one.path, partial(_model, one)) for one in loaded]
+    nodes = sets(found.runs, found.evaluations)
     wanted += [("set", node["name"], partial(_set, node)) for node in nodes]
     failed = []
     for what, name, get in wanted:

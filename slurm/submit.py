@@ -7,18 +7,13 @@ order.
 
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
 from submitit import LocalExecutor
 
 from common.errors import UserError, require
-from common.evaluation.config import Evaluate
-from common.experiment import Experiment
-from common.sweeps.gates import Gated
-from common.sweeps.measures import Measure
-from common.sweeps.plan import Command
 from common.sweeps.profiles import Profile
 from slurm import cost, plan, queue, records, status
 from slurm.ask import ask
@@ -28,26 +23,17 @@ from slurm.local_gpus import LocalGpus
 from slurm.preflight import check, preflight, refused
 from slurm.script import dependency, outside_jobs, slurm_executor
 from slurm.submitit_inside import REFUSED
+from slurm.tables import Chosen
 
 
 def submit(
-    experiments: list[Experiment],
-    evaluations: list[Evaluate],
-    commands: Mapping[str, Command] | None = None,
-    measures: Sequence[Measure] = (),
-    gates: Sequence[Gated] = (),
-    *,
-    paper: str,
-    profile: Profile,
-    root: Path,
-    say: Callable = print,
+    found: Chosen, *, paper: str, profile: Profile, root: Path, say: Callable = print
 ) -> Path | None:
     """Submit the jobs that are missing. Return the submission's folder, or None if no job is
-    missing. `root`, the experiments' results folder, is absolute, because a job may start in
-    another folder. Raises UserError before anything is submitted if a request is impossible or
+    missing. Raises UserError before anything is submitted if a request is impossible or
     `sbatch --test-only` refuses it."""
-    jobs = plan.plan(experiments, evaluations, commands, measures, gates)
-    check(experiments, evaluations, profile, [j.config for j in jobs if j.kind == "command"])
+    jobs = plan.plan(*found)
+    check(found, profile)
     if profile.executor == "local":
         visible_gpus(profile)
     cost.predictions(jobs, profile)  # before a job is submitted, all must be able to run

@@ -36,12 +36,18 @@ class Table:
 
 
 class Chosen(NamedTuple):
+    """What is to be submitted, in the order in which `plan.plan` takes it."""
+
     runs: list[Experiment]
-    evaluations: list[Evaluate]
-    commands: dict[str, Command]  # of the paper, by name
-    root: Path  # the results folder, absolute: a job may start in another folder
-    measures: list[Measure]
-    gates: list[Gated]
+    evaluations: Sequence[Evaluate] = ()
+    commands: Mapping[str, Command] = {}  # by name: those that make the models of `runs`
+    measures: Sequence[Measure] = ()
+    gates: Sequence[Gated] = ()
+
+    @property
+    def root(self) -> Path:
+        """The results folder, absolute: a job may start in another folder."""
+        return Path(self.runs[0].results_dir)
 
 
 def asked_for(paper: str, scale: str, others: Sequence[str]) -> Reproduce:
@@ -93,8 +99,9 @@ def chosen(
     own = {one.path.name: one for config in configs for one in measures(config)}
     mine = [one for one in own.values() if one.row.trained in picked]
     starts = {one.gate.name: one for config in configs for one in gates(config)}
-    root = Path(configs[0].root)
-    return Chosen(*kept, configs[0].commands, root, mine, [*starts.values()])
+    loaded = {x.model.path for x in kept[0]}
+    commands = {name: one for name, one in configs[0].commands.items() if one.makes in loaded}
+    return Chosen(*kept, commands, mine, [*starts.values()])
 
 
 def _number(key: str, text: str) -> int:

@@ -9,7 +9,7 @@
 of the paper's configs/), or a list of these. A key that is a configuration group (method, model,
 ...) chooses a file of that group. Every other key is a dotted key of the Experiment.
 
-`python -m papers.<paper> experiment=NAME` starts a row by its name, and `--multirun` sweeps names.
+`rlvr train paper=<paper> experiment=NAME` starts a row by its name, and `--multirun` sweeps names.
 """
 
 from __future__ import annotations

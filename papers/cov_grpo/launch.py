@@ -3,7 +3,7 @@
 --help lists all command-line arguments. configs/reproduce.yaml holds rows and scales.
 """
 
-from slurm.launch import Table, command
+from slurm.tables import Table
 
 TABLES = {
     "table1": Table("covariances of GRPO, its first 50 steps"),
@@ -11,6 +11,3 @@ TABLES = {
     "table3": Table("GRPO and CW-GRPO at steps 100, 150 and 200"),
     "repository": Table("as the author's code", ("cluster_repository",), rows="all"),
 }
-
-if __name__ == "__main__":
-    command("cov_grpo", TABLES)

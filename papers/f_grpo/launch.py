@@ -3,7 +3,7 @@
 --help lists all command-line arguments. configs/reproduce.yaml holds rows and scales.
 """
 
-from slurm.launch import Table, command
+from slurm.tables import Table
 
 FIRST, BOTH, SECOND = ("cluster",), ("cluster", "cluster_v2"), ("cluster_v2",)
 
@@ -28,6 +28,3 @@ TABLES = {
     "table13_v2": Table("Qwen3-4B, pass@1 to pass@256", SECOND),
     "table14_v2": Table("Llama 3.2 3B, pass@1 to pass@256", FIRST),
 }
-
-if __name__ == "__main__":
-    command("f_grpo", TABLES)

@@ -1,9 +1,9 @@
 """FADE's tables on a cluster.
 
-    python -m papers.fade.launch    # tables, their rows and seeds
-    python -m papers.fade.launch table=table4 prefetch=true    # on the login node
-    python -m papers.fade.launch table=table4 profile=h100-1x8 dry_run=true
-    python -m papers.fade.launch table=table4 profile=h100-1x8    # again: what is missing
+    rlvr submit paper=fade    # tables, their rows and seeds
+    rlvr submit paper=fade table=table4 prefetch=true    # on the login node
+    rlvr submit paper=fade table=table4 profile=h100-1x8 dry_run=true
+    rlvr submit paper=fade table=table4 profile=h100-1x8    # again: what is missing
     rlvr status paper=fade
 
 --help lists all command-line arguments. The rows (named experiment configurations) are in
@@ -15,7 +15,7 @@ rates. Both are made by jobs that the rows wait for. Run `python -m papers.fade.
 it makes the training files of the fine-tuning.
 """
 
-from slurm.launch import Table, command
+from slurm.tables import Table
 
 LARGE = "h100-12x8"  # twelve nodes: one GPU for each of the 96 responses of a step
 
@@ -35,6 +35,3 @@ TABLES = {
     ),
     "curves_32b": Table("Fig. 1 at 32B", ("cluster_curves_32b",), rows="all", profile=LARGE),
 }
-
-if __name__ == "__main__":
-    command("fade", TABLES)

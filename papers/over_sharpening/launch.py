@@ -3,7 +3,7 @@
 --help lists all command-line arguments. configs/reproduce.yaml holds rows and scales.
 """
 
-from slurm.launch import Table, command
+from slurm.tables import Table
 
 TABLES = {
     "table2": Table("AVG@8 of five methods on three models"),
@@ -13,6 +13,3 @@ TABLES = {
     "kl": Table("Algorithm 1's KL", ("cluster_kl",), rows="all"),
     "recipes": Table("verl's own values", ("cluster_recipes",), rows="all"),
 }
-
-if __name__ == "__main__":
-    command("over_sharpening", TABLES)

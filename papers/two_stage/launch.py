@@ -3,7 +3,7 @@
 --help lists all command-line arguments. configs/reproduce.yaml holds rows and scales.
 """
 
-from slurm.launch import Table, command
+from slurm.tables import Table
 
 TABLES = {
     "table1": Table("Qwen2.5-Math-7B: GRPO, GSPO and their -N variants"),
@@ -13,6 +13,3 @@ TABLES = {
     "sequence": Table("Tables 1 and 2 with the printed 1/|y|", ("cluster_sequence",), rows="all"),
     "long": Table("Remark 4: ten times the steps", ("cluster_long",), rows="all"),
 }
-
-if __name__ == "__main__":
-    command("two_stage", TABLES)

@@ -20,6 +20,7 @@ from common.sweeps.profiles import load_profile
 from slurm import status
 from slurm.attempts import attempts, progress
 from slurm.submit import submit
+from slurm.tables import Chosen
 
 PATIENCE = 900  # seconds: the machine may be busy
 STEPS = 80  # of a run: about six seconds on a core of its own
@@ -78,7 +79,7 @@ class Lab:
         """Submit; returns what was said."""
         said, profile = [], replace(self.profile, **changes)
         where = {"paper": self.paper, "profile": profile, "root": self.root}
-        submit(runs, [*evaluated], None, measures, gates, **where, say=said.append)
+        submit(Chosen(runs, evaluated, {}, measures, gates), **where, say=said.append)
         return said
 
     def cells(self) -> dict:

@@ -18,6 +18,7 @@ from common.sweeps.plan import Command
 from common.sweeps.profiles import load_profile
 from slurm import plan, preflight, status
 from slurm.job import Task
+from slurm.tables import Chosen
 
 RUN = """
 from pathlib import Path
@@ -73,16 +74,18 @@ def test_what_starts_from_a_commands_model_waits_for_it(one, command, monkeypatc
     assert [job.needs for job in jobs if job.kind == "train"] == [("sft",), (jobs[1].key,)]
     profile = load_profile("test")
     with refuses("inputs", "in/*.csv"):
-        preflight.check([starts], [], profile, [command])
+        preflight.check(Chosen([starts], commands={"sft": command}), profile)
     Path("in").mkdir()
     Path("in/a.csv").touch()
     with refuses("loads", "hub/start"):  # the profile has no network, and that one is not cached
-        preflight.check([starts], [], profile, [command])
+        preflight.check(Chosen([starts], commands={"sft": command}), profile)
     monkeypatch.setenv("HF_HUB_OFFLINE", "0")
     profile = replace(profile, setup=[])
-    preflight.check([starts], [], profile, [command])  # no folder is missed that the command makes
+    preflight.check(
+        Chosen([starts], commands={"sft": command}), profile
+    )  # no folder is missed that the command makes
     with refuses("model.path", command.makes):
-        preflight.check([starts], [], profile)
+        preflight.check(Chosen([starts]), profile)
     assert status.made(Path(), "f_grpo", jobs[0]) == ()
     Path(command.makes).mkdir()
     assert status.made(Path(), "f_grpo", jobs[0]) == jobs[0].makes

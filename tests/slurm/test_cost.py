@@ -21,6 +21,7 @@ from slurm import cost as slurm_cost
 from slurm import dry_run, plan, preflight
 from slurm.ask import ask
 from slurm.submit import submit
+from slurm.tables import Chosen
 
 SEVEN = assumptions().models["Qwen/Qwen2.5-7B"]
 
@@ -292,7 +293,7 @@ def test_what_can_be_known_is_said_before(big, one, tmp_path, monkeypatch):
     def refused(said: str, x, evaluated=(), **changes) -> None:
         where = {"paper": "f_grpo", "profile": replace(profile, **changes), "root": tmp_path}
         with pytest.raises(UserError, match=said):
-            submit([x], list(evaluated), **where, say=str)
+            submit(Chosen([x], evaluated), **where, say=str)
 
     monkeypatch.setenv("PATH", "")
     refused("sbatch not found", one)
@@ -319,20 +320,20 @@ def test_jobs_are_offline_where_all_that_they_need_is_in_the_cache(one, tmp_path
     evaluated = evaluations_of([one], Sweep("t", [], [], [], benchmarks=MATH, n=1))
     profile = replace(load_profile("test"), setup=["module load gcc"])
     told = replace(profile, setup=["export HF_HUB_OFFLINE=1"])
-    assert preflight.offline([one], evaluated, profile) == profile  # the set is missing
-    preflight.check([one], evaluated, profile)
+    assert preflight.offline(Chosen([one], evaluated), profile) == profile  # the set is missing
+    preflight.check(Chosen([one], evaluated), profile)
     with refuses("hub", "HuggingFaceH4/MATH-500"):
-        preflight.check([one], evaluated, told)
+        preflight.check(Chosen([one], evaluated), told)
     (tmp_path / "math500.jsonl").write_text("")
     monkeypatch.setenv("RLVR_DATA", str(tmp_path))
-    preflight.check([one], evaluated, told)
-    found = preflight.offline([one], evaluated, profile).setup
+    preflight.check(Chosen([one], evaluated), told)
+    found = preflight.offline(Chosen([one], evaluated), profile).setup
     assert found == ["module load gcc", "export HF_HUB_OFFLINE=1"]
     for stated in (
         replace(profile, setup=["export HF_HUB_OFFLINE=0"]),
         replace(profile, container="apptainer exec my.sif"),
     ):
-        assert preflight.offline([one], evaluated, stated) == stated
+        assert preflight.offline(Chosen([one], evaluated), stated) == stated
 
 
 def test_an_evaluation_whose_checker_is_missing_is_refused(big, monkeypatch):
@@ -342,4 +343,4 @@ def test_an_evaluation_whose_checker_is_missing_is_refused(big, monkeypatch):
     e = replace(e, engine="local", eval=replace(e.eval, verifier=verifier))
     monkeypatch.setattr(preflight, "_version", lambda name: None)
     with refuses("verifier", "ifeval"):
-        preflight.check([], [e], load_profile("test"))
+        preflight.check(Chosen([], [e]), load_profile("test"))

@@ -10,7 +10,8 @@ from common.errors import UserError
 from slurm import plan, prefetch, records
 from slurm.__main__ import main as commands
 from slurm.dry_run import TITLES
-from slurm.launch import launch, tables_of
+from slurm.launch import main as launch
+from slurm.launch import tables_of
 from slurm.tables import PRINTED, chosen
 
 WORDS = {"table": "", "row": "", "scale": "", "without": ""}
@@ -47,17 +48,18 @@ def test_a_launcher_names_every_printed_table_that_rows_stand_for(paper):
 @pytest.mark.parametrize("paper", PAPERS)
 def test_every_launcher_shows_its_tables_and_dry_runs_one(paper, tmp_path, capsys):
     tables = tables_of(paper)
-    launch(paper, tables, [])
+    launch([f"paper={paper}"])
     shown = capsys.readouterr().out
     for name, table in tables.items():
         assert f"table={name}  profile={table.profile}" in shown
     some = min(tables, key=lambda name: len(tables[name].scales))
-    words = [f"table={some}", f"profile={tables[some].profile}", f"results_dir={tmp_path}"]
-    launch(paper, tables, [*words, "dry_run=true"])
+    words = [f"paper={paper}", f"table={some}", f"profile={tables[some].profile}"]
+    words += [f"results_dir={tmp_path}"]
+    launch([*words, "dry_run=true"])
     out = capsys.readouterr().out
     assert "nothing was submitted" in out
     assert "REFUSED" not in out
-    assert out.endswith(f"next:    rlvr submit {' '.join([f'paper={paper}', *words])}\n")
+    assert out.endswith(f"next:    rlvr submit {' '.join(words)}\n")
     assert not [*tmp_path.iterdir()]
 
 
@@ -121,7 +123,7 @@ def test_asked_seeds_are_those_of_every_row_and_evaluation_of_every_cluster_scal
 
 
 def test_seeds_and_samples_are_shown_and_taken(capsys):
-    launch("cov_grpo", tables_of("cov_grpo"), ["table=table3", "seeds=2,4-5"])
+    launch(["paper=cov_grpo", "table=table3", "seeds=2,4-5"])
     assert "seed 2, 4, 5: distill15b_grpo, distill15b_cw_grpo\n" in capsys.readouterr().out
     found = chosen("cov_grpo", {}, **WORDS | {"seeds": "2", "n": "64"})
     assert {e.n for e in found.evaluations} == {64}
@@ -136,8 +138,8 @@ def test_seeds_and_samples_are_shown_and_taken(capsys):
 def test_seeds_that_cannot_be_are_refused_by_all_commands(words):
     seeds = words.removeprefix("seeds=")
     for command in (
-        lambda: launch("cov_grpo", tables_of("cov_grpo"), [words]),
-        lambda: launch("cov_grpo", {}, [words, "profile=h100-1x8", "dry_run=true"]),
+        lambda: launch(["paper=cov_grpo", words]),
+        lambda: launch(["paper=cov_grpo", words, "profile=h100-1x8", "dry_run=true"]),
         lambda: commands(["status", "paper=cov_grpo", words]),
     ):
         with refuses("seeds", seeds):
@@ -165,7 +167,7 @@ def test_the_status_of_some_seeds_is_of_their_jobs_alone(tmp_path, capsys):
 
 def test_the_tiny_jobs_are_of_every_kind_and_wait_for_their_model():
     found = chosen("fade", {}, **WORDS | {"scale": "jobs_smoke"})
-    jobs = plan.plan(found.runs, found.evaluations, found.commands, found.measures, found.gates)
+    jobs = plan.plan(*found)
     assert {job.kind for job in jobs} == {*TITLES} - {"command"}
     (model,) = [job.key for job in jobs if job.kind == "model"]
     assert [job.needs for job in jobs if job.kind == "rates"] == [(model,)] * 2  # a gate's too
@@ -186,15 +188,15 @@ def test_a_table_or_a_row_that_there_is_not_is_refused(given, said):
 
 
 def test_prefetch_downloads_what_the_rows_need_and_names_what_it_could_not(monkeypatch, capsys):
-    words = ["table=table2", "row=llama3b_grpo", "prefetch=true"]
+    words = ["paper=two_stage", "table=table2", "row=llama3b_grpo", "prefetch=true"]
     with pytest.raises(UserError, match=r"not prefetched: meta-llama/.*, .*, amc23"):
-        launch("two_stage", tables_of("two_stage"), words)  # HF_HUB_OFFLINE=1
+        launch(words)  # HF_HUB_OFFLINE=1
     assert "not in the cache" in capsys.readouterr().err
     asked_for = []
     monkeypatch.setattr(prefetch, "download", lambda *model: asked_for.append(model) or "there")
     monkeypatch.setattr(prefetch, "snapshot", lambda hub, *_: asked_for.append(hub) or "there")
     monkeypatch.setattr(prefetch, "resolve", lambda node, key: lambda: [1])
-    launch("two_stage", tables_of("two_stage"), words)
+    launch(words)
     (x,) = chosen("two_stage", {}, **WORDS | {"row": "llama3b_grpo"}).runs
     assert asked_for[0] == (x.model.path, x.model.revision)
     assert len(asked_for) == 1 + 6

@@ -26,6 +26,7 @@ from common.sweeps.measures import Measure
 from common.sweeps.profiles import load_profile
 from slurm import records, status
 from slurm.submit import submit
+from slurm.tables import Chosen
 
 SHORT = ("optim.steps=6", "eval.every=3", "checkpoint_every=2", "keep_checkpoints=true")
 
@@ -205,7 +206,7 @@ def test_cancel_ends_everything(lab):
 
 def without_slurm(lab, *runs) -> None:
     where = {"paper": "f_grpo", "profile": load_profile("local"), "root": lab.root}
-    submit([*runs], [], **where, say=lambda text: None)
+    submit(Chosen([*runs]), **where, say=lambda text: None)
 
 
 def test_cancel_without_slurm(lab):

@@ -86,7 +86,7 @@ def test_a_target_entropy_must_be_below_the_initial_one(found, tmp_path, H_0, pa
 def test_trainings_wait_for_their_gates_and_these_for_what_they_read():
     asked = {"table": "fig8_table", "row": "", "scale": "", "without": ""}
     few = chosen("fade", TABLES, **asked)
-    listed = plan.plan(few.runs, few.evaluations, few.commands, few.measures, few.gates)
+    listed = plan.plan(*few)
     jobs = {name: job for job in listed for name in job.makes}
     assert len({job.key for job in listed}) == len(listed)
     assert len(jobs) == sum(len(job.makes) for job in listed)
