@@ -2,12 +2,15 @@
 
     make docs
 
-README.md has the table of headline claims, and docs/evidence.md the counts of verdicts, both from
-the committed results. The deviations in the papers' READMEs come from the papers' configurations.
+README.md has the table of headline claims, docs/evidence.md the counts of verdicts, and
+docs/cluster-week.md what reruns take, all from the committed results. The deviations in the papers'
+READMEs come from the papers' configurations.
 """
 
 import pandas as pd
 
+from common.claims.judge import judge, load
+from common.comparison.published import published, reruns_of
 from common.config.files import ROOT, papers
 from common.report import readme, verdicts
 from common.results.files import write, write_csv
@@ -16,6 +19,8 @@ from common.sweeps.cost import on, total
 from common.sweeps.profiles import load_profile
 
 HOME, REFERENCE = ROOT / "papers", ROOT / "results" / "reference"
+# tables that docs/cluster-week.md names in addition to the whole scale
+PARTS = {"f_grpo": ["table1"], "over_sharpening": ["table2"], "fade": ["table4", "table5"]}
 
 
 def pages() -> dict[str, str]:
@@ -24,6 +29,7 @@ def pages() -> dict[str, str]:
     found = [verdicts.paper(name, HOME, REFERENCE / name) for name in names]
     parts = {
         "README.md": (readme.MARKS, readme.table(found, REFERENCE)),
+        "docs/cluster-week.md": (readme.WEEK_MARKS, readme.week(found, REFERENCE)),
         "docs/evidence.md": (readme.VERDICT_MARKS, readme.verdicts(found)),
         "papers/study/README.md": (readme.STUDY_MARKS, readme.study(REFERENCE)),
     }
@@ -34,21 +40,38 @@ def pages() -> dict[str, str]:
 
 
 def gpu_hours() -> pd.DataFrame:
-    """Return the predicted GPU-hours of each paper's scale `cluster` on one node of 8 H100."""
+    """Return what reruns take and decide, with one seed and with three: each paper's scale
+    `cluster`, and PARTS of it."""
+    parts = [(paper, part) for paper in papers() for part in ("all", *PARTS.get(paper, []))]
+    return pd.DataFrame([rerun(*part, seeds) for part in parts for seeds in (1, 3)])
+
+
+def rerun(paper: str, part: str, seeds: int) -> dict:
+    """Return a row of gpu_hours.csv. `part` is a table of the paper's launch.py, on that table's
+    profile, or "all", the scale `cluster` on one node of 8 H100. Of the claims that were simulated,
+    `claims` is the number of those that hold in print by the cells that the rows rerun, and
+    `decided` the mean share of simulated reruns that decide one of them."""
     from slurm import cost, plan
     from slurm.launch import tables_of
-    from slurm.tables import chosen
+    from slurm.tables import Table, chosen
 
-    profile, rows = load_profile("h100-1x8"), []
-    for paper in papers():
-        which = dict.fromkeys(("table", "row", "scale", "without", "steps"), "")
-        found = chosen(paper, tables_of(paper), **which, others=[])
-        runs = [on(x, profile, {}) for x in found.runs]
-        jobs = plan.plan(*found._replace(runs=runs))
-        known = cost.outlook(jobs, profile).estimates.values()
-        hours = total(one.gpu_hours for one in known)
-        rows.append({"paper": paper, "low": hours.low, "high": hours.high})
-    return pd.DataFrame(rows)
+    tables = tables_of(paper) | {"all": Table("", rows="all")}
+    profile, which = load_profile(tables[part].profile), {"row": "", "scale": "", "without": ""}
+    found = chosen(paper, tables, table=part, seeds=str(seeds), **which)
+    runs = [on(x, profile, {}) for x in found.runs]
+    jobs = plan.plan(*found._replace(runs=runs))
+    hours = total(one.gpu_hours for one in cost.predictions(jobs, profile).values())
+    trainings = sum(job.kind == "train" for job in jobs)
+    cells = published(HOME / paper / "published").dropna(subset=["run"]).groupby("run")
+    there = {(x.table, x.name) for x in runs}
+    cells = cells.filter(lambda of_run: reruns_of(paper, of_run) <= there)
+    claims = judge(load(HOME / paper / "claims.yaml"), {"published": cells})[0]
+    power = verdicts.simulated(REFERENCE / paper)
+    power = power[power["claim"].isin(claims.loc[claims["published"] == "holds", "id"])]
+    decided = power.loc[(power["seeds"] == seeds) & (power["n"] == 0), "decided"].mean()
+    row = {"paper": paper, "part": part, "seeds": seeds, "gpus": profile.gpus}
+    row |= {"trainings": trainings, "low": hours.low, "high": hours.high}
+    return row | {"claims": power["claim"].nunique(), "decided": decided}
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ from common.config.files import ROOT
 from common.config.resolve import named
 from common.errors import UserError
 from common.evaluation.config import Suite
+from common.report.verdicts import simulated
 from common.results.files import read_csv
 from common.sweeps.assumptions import assumptions
 from common.sweeps.cost import Estimate, estimate, estimate_evaluations, estimate_scoring, total
@@ -94,12 +95,11 @@ def power(paper: str, jobs: list[Job], reference: Path = REFERENCE) -> list[str]
     seeds = Counter(x.name for x in configs if x.scope == CLUSTER)
     sampled = [job.config for job in jobs if job.kind == "evaluate"]
     drawn = min((e.n for one in sampled for e in one.evaluations), default=0)
-    file = reference / paper / "power.csv"
-    if not seeds or not file.exists():
+    found = simulated(reference / paper)
+    if not seeds or found.empty:
         return []
-    claims, found = read_csv(reference / paper / "claims.csv", []), read_csv(file, [])
-    hold = claims.loc[claims["published"] == "holds", "id"]
-    found = found[(found["world"] == "as_printed") & found["claim"].isin(hold)].fillna({"n": 0})
+    claims = read_csv(reference / paper / "claims.csv", [])
+    found = found[found["claim"].isin(claims.loc[claims["published"] == "holds", "id"])]
     asked, known = min(seeds.values()), sorted(set(found["seeds"]))
     found = found[(found["seeds"] <= asked) & (found["n"] <= drawn)]
     if found.empty:

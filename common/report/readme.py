@@ -1,7 +1,8 @@
-"""The generated parts of README.md, docs/evidence.md and papers/study/README.md, from the committed
-results.
+"""The generated parts of README.md, docs/evidence.md, docs/cluster-week.md and
+papers/study/README.md, from the committed results.
 
-`make docs` writes the table of headline claims, the counts of verdicts, and the study's tables.
+`make docs` writes the table of headline claims, the counts of verdicts, what reruns take, and the
+study's tables.
 """
 
 from __future__ import annotations
@@ -13,11 +14,14 @@ import pandas as pd
 
 from common.claims.file import LAPTOP, SCOPES
 from common.comparison.frontier import ACCURACY, BASE, DIVERSITY, GRPO, LOWER, RATE
-from common.report.verdicts import KINDS, RL, Claim, Paper
+from common.comparison.text import table_title
+from common.report.verdicts import KINDS, RL, Claim, Paper, simulated
 from common.results.tables import markdown
+from common.sweeps.cost import Range
 
 MARKS = ("<!-- answers: written by `make docs` -->", "<!-- end of answers -->")
 VERDICT_MARKS = ("<!-- verdicts: written by `make docs` -->", "<!-- end of verdicts -->")
+WEEK_MARKS = ("<!-- week: written by `make docs` -->", "<!-- end of week -->")
 STUDY_MARKS = ("<!-- study: written by `make docs` -->", "<!-- end of study -->")
 # the method of each paper in the study, and the GRPO that it is compared with at its rate
 METHODS = ("F-GRPO (gamma=0.5)", "FADE", "IAC", "CW-GRPO (by group)", "GRPO-N")
@@ -30,7 +34,18 @@ HEAD = [
     *["beside GRPO one learning rate lower", "verdict here"],
     *["GPU-hours of the paper's tables", "power of one such rerun"],
 ]
+GPUS, WEEK_HOURS = 16, 7 * 24  # of docs/cluster-week.md
+WEEK_HEAD = [
+    *["paper", "part", "GPU-hours, one seed", "weeks", "trainings in a week"],
+    *["GPU-hours, three seeds", "weeks", "trainings in a week"],
+    *["claims", "decided by one seed", "by three"],
+]
 LAST, EQUAL = "after the last step", "at equal pass@1"  # readings of methods.csv
+STUDY = [  # reading, measure and baseline of each column of the study's table
+    *((LAST, measure, f"{GRPO} {RATE}") for _, measure in (ACCURACY, DIVERSITY)),
+    (LAST, DIVERSITY[1], f"{GRPO} {LOWER}"),
+    *((EQUAL, DIVERSITY[1], f"{GRPO} {rate}") for rate in (RATE, LOWER)),
+]
 RUNG = ("rate", "method", "reading", "against", "benchmark", "metric")  # name a row
 RUNGS = [  # reading, against and measure of each column of the size ladder
     *((LAST, BASE, *measure) for measure in (ACCURACY, DIVERSITY)),
@@ -54,15 +69,11 @@ def table(papers: list[Paper], reference: Path) -> str:
     study has that measure; the verdict; and how often one faithful run at the paper's size decides
     the claim."""
     study = pd.read_csv(reference / "study" / "methods.csv")
-    hours = pd.read_csv(reference / "gpu_hours.csv", index_col="paper")
+    hours = pd.read_csv(reference / "gpu_hours.csv")
+    hours = hours[(hours["part"] == "all") & (hours["seeds"] == 1)].set_index("paper")
     lines = []
     for one in papers:
-        path = reference / one.name / "power.csv"
-        power = (
-            pd.read_csv(path)
-            if path.exists()
-            else pd.DataFrame(columns=["claim", "world", "seeds", "decided"])
-        )
+        power = simulated(reference / one.name)
         gaps = pd.read_csv(reference / one.name / "gaps.csv")
         for claim in one.headlines:
             if claim.kind == RL and not claim.ours:
@@ -74,6 +85,28 @@ def table(papers: list[Paper], reference: Path) -> str:
     return markdown(HEAD, lines, "llrrrlrr")
 
 
+def week(papers: list[Paper], reference: Path) -> str:
+    """Return the table of docs/cluster-week.md from gpu_hours.csv (rlvr_papers/docs.py): what
+    reruns take and decide, with one seed and with three, and how many of their trainings end in a
+    week, each on the GPUs of its profile and as long as the mean of them."""
+    titles, lines = {one.name: one.title for one in papers}, []
+    stored = pd.read_csv(reference / "gpu_hours.csv")
+    for (paper, part), rows in stored.groupby(["paper", "part"], sort=False):
+        line = [titles[paper], "all" if part == "all" else table_title(part)]
+        for row in rows.to_dict("records"):
+            hours, count = Range(row["low"], row["high"]), row["trainings"]
+            one_place = count * WEEK_HOURS * row["gpus"]
+            ends = [
+                min(count, GPUS // row["gpus"] * int(one_place / took))
+                for took in (hours.high, hours.low)
+            ]
+            weeks = hours * (1 / (GPUS * WEEK_HOURS))
+            line += [str(hours), str(weeks), f"{Range(*ends)} of {count}"]
+        decided = ["not known" if pd.isna(x) else f"{100 * x:.0f} %" for x in rows["decided"]]
+        lines.append([*line, str(rows["claims"].iloc[0]), *decided])
+    return markdown(WEEK_HEAD, lines, "llrrrrrrrrr")
+
+
 def _numbers(claim: Claim, gaps: pd.DataFrame, study: pd.DataFrame, power: pd.DataFrame):
     """Return the columns of HEAD from "printed" on."""
     behind = {scope: one for scope, one in gaps[gaps["claim"] == claim.id].groupby("scope")}
@@ -83,8 +116,7 @@ def _numbers(claim: Claim, gaps: pd.DataFrame, study: pd.DataFrame, power: pd.Da
     yield "not run" if here is None else _effect(here.iloc[0], finding.word)
     yield "" if here is None else _lower(here.iloc[0], study)
     yield finding.word
-    one = power[(power["claim"] == claim.id) & (power["world"] == "as_printed")]
-    one = one[one["seeds"] == 1] if len(one) else one
+    one = power[(power["claim"] == claim.id) & (power["seeds"] == 1)]
     yield f"{one['decided'].iloc[0]:.0%}".replace("%", " %") if len(one) else "not known"
 
 
@@ -124,15 +156,7 @@ def study(reference: Path) -> str:
             mine = table[table["method"] == method]
             mine = mine.set_index(["reading", "metric", "against"], drop=False)
             cells = [
-                _effect(mine.loc[place]) if place in mine.index else "not run"
-                for place in [
-                    *(
-                        (LAST, ACCURACY[1], f"{GRPO} {RATE}"),
-                        (LAST, DIVERSITY[1], f"{GRPO} {RATE}"),
-                    ),
-                    (LAST, DIVERSITY[1], f"{GRPO} {LOWER}"),
-                    *((EQUAL, DIVERSITY[1], f"{GRPO} {rate}") for rate in (RATE, LOWER)),
-                ]
+                _effect(mine.loc[place]) if place in mine.index else "not run" for place in STUDY
             ]
             lines.append([name, method, *cells, _in_words(mine)])
         judged = pd.read_csv(reference / folder / "controls.csv")
@@ -168,15 +192,16 @@ def ladder(reference: Path) -> str:
 
 def _in_words(mine: pd.DataFrame) -> str:
     """Say whether a method keeps more at equal pass@1 than GRPO at its rate and one rate lower."""
-    words = []
-    for rate in (RATE, LOWER):
+    said = []
+    for rate, name in ((RATE, "GRPO at its rate"), (LOWER, "GRPO one rate lower")):
         place = (EQUAL, DIVERSITY[1], f"{GRPO} {rate}")
         row = mine.loc[place] if place in mine.index else None
         if row is None or pd.isna(row["low"]):
             return "cannot be read at both rates"
-        words.append("more" if row["low"] > 0 else "less" if row["high"] < 0 else "open")
-    said = {"more": "more than", "less": "less than", "open": "not told from"}
-    return f"{said[words[0]]} GRPO at its rate, {said[words[1]]} GRPO one rate lower"
+        open_ = row["low"] <= 0 <= row["high"]
+        word = "not told from" if open_ else "more than" if row["low"] > 0 else "less than"
+        said.append(f"{word} {name}")
+    return ", ".join(said)
 
 
 def verdicts(papers: list[Paper]) -> str:

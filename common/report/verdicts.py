@@ -106,6 +106,16 @@ def paper(name: str, home: Path, folder: Path) -> Paper:
     return Paper(name, about.get("paper", name), arxiv, brief, says, found)
 
 
+def simulated(folder: Path) -> pd.DataFrame:
+    """Return the rows of a paper's power.csv for reruns of all its cluster rows where the printed
+    numbers are true: claim, seeds, n (samples a problem; 0: as the scale states), and `decided`,
+    the share of such reruns that decide the claim. No rows where nothing was simulated."""
+    path = folder / "power.csv"
+    columns = ["claim", "world", "seeds", "n", "decided"]
+    found = pd.read_csv(path) if path.exists() else pd.DataFrame(columns=columns)
+    return found[found["world"] == "as_printed"].fillna({"n": 0})
+
+
 def _kind(family: str, gaps: pd.DataFrame | None, trained: set[str]) -> str:
     """Return what a laptop decides a claim on: training, a toy, or else theory. `trained` are the
     tables of trained models."""

@@ -33,15 +33,9 @@ def check_rows(rows: pd.DataFrame, place: str) -> tuple[pd.DataFrame, list[str]]
     key = [name for name in KEY if name in rows]
     messages, bad = [], np.zeros(len(rows), bool)
     repeated = rows.duplicated(key, keep=False).to_numpy()
-    first = ~rows.duplicated([*key, "value"]).to_numpy()
-    several = (
-        repeated
-        & rows.assign(first=first)
-        .groupby(key, dropna=False)["first"]
-        .transform("sum")
-        .gt(1)
-        .to_numpy()
-    )
+    first = ~rows.duplicated(key).to_numpy()
+    values = rows.groupby(key, dropna=False)["value"].transform("nunique", dropna=False)
+    several = (values > 1).to_numpy()
     reasons = [
         (number.isna() | np.isinf(number), "value={value} is not a number"),
         (share & ((number < 0) | (number > 100)), "value={value} percent lies outside 0..100"),
@@ -79,9 +73,8 @@ def check_counts(counts: pd.DataFrame, place: str) -> tuple[pd.DataFrame, list[s
     messages, number = [], groups.ngroup()
     left_out: set[int] = set()
     for hits, reason in reasons:
-        for group, lines in pd.Series(np.flatnonzero(hits)).groupby(
-            number.to_numpy()[np.flatnonzero(hits)]
-        ):
+        at = np.flatnonzero(hits)
+        for group, lines in pd.Series(at).groupby(number.to_numpy()[at]):
             row = counts.iloc[lines.iloc[0]]
             more = f", and {len(lines) - 1} more lines" if len(lines) > 1 else ""
             messages.append(
@@ -126,27 +119,20 @@ def check_names(
     return messages
 
 
-def read_counts(path: Path) -> tuple[pd.DataFrame, list[str]]:
-    """Return the counts of a CSV file, plain or gzipped, and no message. If it cannot be read,
-    return no counts and a message: even the lines before the damage are not trusted."""
+def checked_counts(path: Path) -> tuple[pd.DataFrame, list[str]]:
+    """Return (the valid counts in a CSV file, plain or gzipped; what was left out). There are no
+    counts where the file is not there or cannot be read: even the lines before the damage are not
+    trusted."""
+    if not path.exists():
+        return pd.DataFrame(), []
     try:
         data = path.read_bytes()
         data = gzip.decompress(data) if path.suffix == ".gz" else data
-        return pd.read_csv(io.BytesIO(data), dtype={"problem_id": str}), []
+        table = pd.read_csv(io.BytesIO(data), dtype={"problem_id": str})
     except (OSError, EOFError, zlib.error, ValueError) as error:
-        return pd.DataFrame(), [
-            f"{path}: cannot be read ({error}); its counts are left out, intervals are over seeds "
-            "alone"
-        ]
-
-
-def checked_counts(path: Path) -> tuple[pd.DataFrame, list[str]]:
-    """Return (the valid counts in a file, empty where it is not there; what was left out)."""
-    if not path.exists():
-        return pd.DataFrame(), []
-    table, problems = read_counts(path)
-    table, more = check_counts(table, str(path))
-    return table, problems + more
+        what = "its counts are left out, intervals are over seeds alone"
+        return pd.DataFrame(), [f"{path}: cannot be read ({error}); {what}"]
+    return check_counts(table, str(path))
 
 
 def require_none(messages: list[str]) -> None:

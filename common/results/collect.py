@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable
 from functools import cache
@@ -12,7 +11,7 @@ import pandas as pd
 import yaml
 
 from common.errors import UserError
-from common.results.files import read_csv
+from common.results.files import read_csv, sha256_of
 
 WORDS = {
     "missing": "is missing since the run finished",
@@ -24,8 +23,7 @@ WORDS = {
 def _file_sha256(path: str, size: int, modified: int) -> str:
     """Return the SHA-256 of a file. It is cached, because a comparison asks for the same files
     several times; a file with another size or modification time is read again."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return sha256_of(Path(path))
 
 
 def damage(run: Path) -> dict[str, str]:

@@ -1,14 +1,6 @@
-"""FADE's tables on a cluster.
+"""FADE's tables on a cluster, as `rlvr submit paper=fade` takes them.
 
-    rlvr submit paper=fade    # tables, their rows and seeds
-    rlvr submit paper=fade table=table4 prefetch=true    # on the login node
-    rlvr submit paper=fade table=table4 profile=h100-1x8 dry_run=true
-    rlvr submit paper=fade table=table4 profile=h100-1x8    # again: what is missing
-    rlvr status paper=fade
-
---help lists all command-line arguments. The rows (named experiment configurations) are in
-configs/reproduce.yaml under `rows`, their seeds, benchmarks and samples under `scales`; the cluster
-profiles are in configs/slurm/.
+--help lists all command-line arguments. configs/reproduce.yaml holds rows and scales.
 
 The 7B rows start from a supervised fine-tuned model, and the 32B rows choose their prompts by solve
 rates. Both are made by jobs that the rows wait for. Run `python -m papers.fade.sft prepare` first:
