@@ -41,11 +41,6 @@ WEEK_HEAD = [
     *["claims", "decided by one seed", "by three"],
 ]
 LAST, EQUAL = "after the last step", "at equal pass@1"  # readings of methods.csv
-STUDY = [  # reading, measure and baseline of each column of the study's table
-    *((LAST, measure, f"{GRPO} {RATE}") for _, measure in (ACCURACY, DIVERSITY)),
-    (LAST, DIVERSITY[1], f"{GRPO} {LOWER}"),
-    *((EQUAL, DIVERSITY[1], f"{GRPO} {rate}") for rate in (RATE, LOWER)),
-]
 RUNG = ("rate", "method", "reading", "against", "benchmark", "metric")  # name a row
 RUNGS = [  # reading, against and measure of each column of the size ladder
     *((LAST, BASE, *measure) for measure in (ACCURACY, DIVERSITY)),
@@ -156,7 +151,15 @@ def study(reference: Path) -> str:
             mine = table[table["method"] == method]
             mine = mine.set_index(["reading", "metric", "against"], drop=False)
             cells = [
-                _effect(mine.loc[place]) if place in mine.index else "not run" for place in STUDY
+                _effect(mine.loc[place]) if place in mine.index else "not run"
+                for place in [
+                    *(
+                        (LAST, ACCURACY[1], f"{GRPO} {RATE}"),
+                        (LAST, DIVERSITY[1], f"{GRPO} {RATE}"),
+                    ),
+                    (LAST, DIVERSITY[1], f"{GRPO} {LOWER}"),
+                    *((EQUAL, DIVERSITY[1], f"{GRPO} {rate}") for rate in (RATE, LOWER)),
+                ]
             ]
             lines.append([name, method, *cells, _in_words(mine)])
         judged = pd.read_csv(reference / folder / "controls.csv")

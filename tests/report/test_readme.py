@@ -1,7 +1,9 @@
 """The generated tables: stale where the committed results have changed."""
 
 import shutil
+from types import SimpleNamespace
 
+import numpy as np
 import pandas as pd
 import pytest
 from test_verdicts import gap, stored, written
@@ -13,9 +15,35 @@ from rlvr_papers import docs
 from rlvr_papers.docs import REFERENCE
 
 
-@pytest.mark.parametrize("file", ["README.md", "docs/evidence.md", "papers/study/README.md"])
+@pytest.mark.parametrize(
+    "file", ["README.md", "docs/cluster-week.md", "docs/evidence.md", "papers/study/README.md"]
+)
 def test_the_tables_are_those_of_the_committed_results(file):
     assert docs.pages()[file] == (ROOT / file).read_text(), "stale: make docs"
+
+
+@pytest.mark.parametrize("part", [("cov_grpo", "all", 3), ("fade", "table5", 1)])
+def test_the_stored_hours_are_those_of_the_dry_run(part):
+    stored = pd.read_csv(REFERENCE / "gpu_hours.csv").set_index(["paper", "part", "seeds"])
+    row = docs.rerun(*part)
+    assert stored.loc[part].to_dict() == pytest.approx(
+        {name: row[name] for name in stored.columns}, rel=1e-6
+    ), "stale: make docs"
+
+
+def test_a_week_holds_whole_trainings_on_whole_nodes(tmp_path):
+    one = {"paper": "p", "part": "table1", "seeds": 1, "gpus": 8, "trainings": 10}
+    one |= {"low": 1344.0, "high": 13441.0, "claims": 4, "decided": 0.25}
+    three = one | {"seeds": 3, "trainings": 30, "low": 4032.0, "high": 4032.0, "decided": np.nan}
+    wide = [row | {"part": "all", "gpus": 32} for row in (one, three)]
+    pd.DataFrame([one, three, *wide]).to_csv(tmp_path / "gpu_hours.csv", index=False)
+    text = readme.week([SimpleNamespace(name="p", title="P")], tmp_path)
+    head, _, *lines = ([x.strip() for x in y.split("|")[1:-1]] for y in text.splitlines())
+    table1, all_of_it = lines
+    assert len(head) == len(table1)
+    assert table1[:5] == ["P", "Table 1", "1,344 to 13,441", "0.5 to 5", "0 to 10 of 10"]
+    assert table1[5:] == ["4,032", "1.5", "20 of 30", "4", "25 %", "not known"]
+    assert (all_of_it[1], all_of_it[4], all_of_it[7]) == ("all", "0 of 10", "0 of 30")
 
 
 @pytest.fixture
@@ -33,7 +61,9 @@ def shown(tmp_path):
         (folder.parent / "study").mkdir()
         table = pd.DataFrame([lower | {"p_holm": 0.5}])
         table.to_csv(folder.parent / "study" / "methods.csv", index=False)
-        hours = pd.DataFrame({"paper": ["p"], "low": [900], "high": [1200.4]})
+        of_all = {"paper": "p", "part": "all", "seeds": 1, "low": 900, "high": 1200.4}
+        others = [of_all | {"part": "table1", "low": 1}, of_all | {"seeds": 3, "low": 2700}]
+        hours = pd.DataFrame([of_all, *others])
         hours.to_csv(folder.parent / "gpu_hours.csv", index=False)
         text = readme.table([verdicts.paper("p", home, folder)], folder.parent)
         rows = [[x.strip() for x in line.split("|")[1:-1]] for line in text.splitlines()]
