@@ -37,7 +37,7 @@ GROUPS = {
         "figures": Verb("common.comparison.figures", "a paper's figures, from its tables"),
         "compare": Verb("common.comparison.compare", "published against rerun, with verdicts"),
         "diff": Verb("common.comparison.difference", "A - B: two methods or sets of runs, paired"),
-        "report": Verb("common.report.command", "one page for all papers"),
+        "report": Verb("common.report.page", "one page for all papers"),
     },
     "cluster": {
         "submit": Verb("slurm.launch", "send a paper's tables or rows to SLURM"),

@@ -11,14 +11,14 @@ import pandas as pd
 
 from common.claims.judge import judge, load
 from common.comparison.published import published, reruns_of
-from common.config.files import ROOT, papers
+from common.config.files import REFERENCE, ROOT, papers
 from common.report import readme, verdicts
 from common.results.files import write, write_csv
 from common.results.tables import replaced
 from common.sweeps.cost import on, total
 from common.sweeps.profiles import load_profile
 
-HOME, REFERENCE = ROOT / "papers", ROOT / "results" / "reference"
+HOME = ROOT / "papers"
 # tables that docs/cluster-week.md names in addition to the whole scale
 PARTS = {"f_grpo": ["table1"], "over_sharpening": ["table2"], "fade": ["table4", "table5"]}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from common.claims.file import CLUSTER
-from common.config.files import ROOT
+from common.config.files import REFERENCE
 from common.config.resolve import named
 from common.errors import UserError
 from common.evaluation.config import Suite
@@ -19,8 +19,6 @@ from common.sweeps.cost import Estimate, estimate, estimate_evaluations, estimat
 from common.sweeps.profiles import Profile
 from slurm.ask import ask
 from slurm.plan import SAMPLED, Job
-
-REFERENCE = ROOT / "results" / "reference"
 
 
 class Outlook(NamedTuple):

@@ -13,7 +13,7 @@ import pandas as pd
 from common.claims.select import PER_PROBLEM
 from common.comparison.frontier import DEV, pass_at_k_rows
 from common.comparison.lines import labelled
-from common.config.files import ROOT, STUDY
+from common.config.files import REFERENCE, STUDY
 from common.errors import UserError
 from common.evaluation.config import SHOWN_IN
 from common.results import provenance
@@ -22,7 +22,6 @@ from common.results.collect import collect, config_of, counts_of, finished_runs
 from common.results.columns import COLUMNS
 from common.results.files import read_csv, write, write_csv
 
-REFERENCE = ROOT / "results" / "reference"  # the committed tables, without their run folders
 LAPTOP, CLUSTER = "laptop", "cluster"
 RERUNS = (LAPTOP, CLUSTER)  # scopes whose reruns decide claims
 COUNTS = [*PER_PROBLEM, "run_id"]

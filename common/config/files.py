@@ -7,6 +7,7 @@ from pathlib import Path
 from common.errors import UserError, one_of
 
 ROOT = Path(__file__).resolve().parents[2]
+REFERENCE = ROOT / "results" / "reference"  # the committed tables, without their run folders
 STUDY = "study"  # the folder of the study, whose runs are the laptop runs of all papers
 
 

@@ -1,7 +1,11 @@
-"""The page of all papers: committed verdicts and figures, put into templates/page.html.
+"""One page for all papers, from result files alone.
 
-Jinja escapes every value. Figures are links to the files beside the page, whose tables of numbers
-have the same name. The same input gives the same bytes.
+    rlvr report [results_dir=results]
+
+Writes <results_dir>/report/index.html: claims with their numbers, and figures. A paper with
+a finished comparison in <results_dir> is shown from there, every other one from the committed
+results. The figures are links to files, so the page belongs where it is written; the tables of
+their numbers, beside them, have the same names. The same input gives the same bytes.
 """
 
 from __future__ import annotations
@@ -18,8 +22,11 @@ import jinja2
 
 from common.claims.file import LAPTOP, SCOPES
 from common.claims.single import ONE_RUN
+from common.config.files import REFERENCE, ROOT
+from common.config.words import options
 from common.report import verdicts
 from common.report.verdicts import KINDS, UNCLAIMED, Claim, Finding, Paper
+from common.results.files import write
 from common.results.provenance import GREY
 
 HERE = Path(__file__).parent / "templates"
@@ -37,6 +44,13 @@ NAMES = {
     LAPTOP: "small model, theory, toys",
     SCOPES[2]: "the paper's size",
 }
+
+
+def main(words: list[str]) -> None:
+    root = Path(options(words, {"results_dir": "results"})["results_dir"])
+    target = root / "report" / "index.html"
+    write(target, build(ROOT / "papers", root, REFERENCE, target.parent))
+    print(target)
 
 
 def build(home: Path, root: Path, reference: Path, folder: Path) -> str:
