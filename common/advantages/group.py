@@ -67,17 +67,11 @@ def focal(
     gamma = 0 is GRPO exactly. F-DAPO and F-CISPO are this advantage with their own loss.
     Raises UserError for gamma < 0, groups of one, or graded rewards.
     """
-    weight = focal_weight(rewards, correct=correct, gamma=gamma)
-    return weight * grpo(rewards, unbiased=unbiased, epsilon=epsilon)
-
-
-def focal_weight(rewards: Tensor, *, correct: Tensor, gamma: float) -> Tensor:
-    """Return g of Eq. 15 for each prompt, (P, 1), in [0, 1]. Raises UserError as `focal` does."""
     require(gamma >= 0, "gamma", gamma, "must be >= 0")
     right = success(rewards, "the focal weight", correct=correct)
     # Counted, not averaged: mu_hat = X / N without the rounding of a mean of floats.
-    mu_hat = right.sum(1, keepdim=True) / rewards.shape[1]
-    return (1 - mu_hat) ** gamma
+    weight = (1 - right.sum(1, keepdim=True) / rewards.shape[1]) ** gamma
+    return weight * grpo(rewards, unbiased=unbiased, epsilon=epsilon)
 
 
 def mean_only(rewards: Tensor) -> Tensor:

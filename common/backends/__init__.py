@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Literal
 
 from common.errors import UserError
@@ -38,19 +37,6 @@ def backend(name: str) -> Backend:
     return BACKENDS[name]
 
 
-def module_of(name: str) -> ModuleType:
-    """Return the module of the backend called `name`; only this one is imported. Raises UserError
-    for an unknown name."""
-    backend(name)
-    if name == "verl":
-        from common.backends.verl import backend as verl
-
-        return verl
-    from common.backends import local
-
-    return local
-
-
 def run_experiment(
     x: Experiment, progress: bool = True, on_step: Callable[..., None] = lambda *_: None
 ) -> Path:
@@ -60,5 +46,10 @@ def run_experiment(
     unknown backend, and for backend=verl in an environment without verl."""
     from common.backends.solve_rates import measure
 
+    backend(x.backend)
     measure(x, on_step)
-    return module_of(x.backend).train(x, progress, on_step)
+    if x.backend == "verl":
+        from common.backends.verl.backend import train
+    else:
+        from common.backends.local import train
+    return train(x, progress, on_step)

@@ -227,7 +227,7 @@ def with_own_rows(
     for scope, one in reruns.items():
         frame = one.rows
         parts = [frame]
-        parts += spec.own_rows(root, one) if scope == LAPTOP else []
+        parts += spec.own_rows(root) if scope == LAPTOP else []
         if scope == CLUSTER and len(as_printed):  # other steps of a printed cell do not count
             taken = pd.MultiIndex.from_frame(printed[["table", "benchmark"]])
             rest = frame[~pd.MultiIndex.from_frame(frame[["table", "benchmark"]]).isin(taken)]

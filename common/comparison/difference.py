@@ -212,11 +212,9 @@ def _of_paper(a: str, b: str, given: dict[str, str]) -> tuple[Side, Side]:
     require(table in both, "table", table, remedy)
 
     def of(side: str) -> Side:
-        parts = (
-            x[(x["table"] == table) & (x["method"] == side)] for x in (whole.rows, whole.counts)
-        )
-        rows, counts = parts
-        return rows, counts
+        rows, counts = whole.rows, whole.counts
+        mine = [x[(x["table"] == table) & (x["method"] == side)] for x in (rows, counts)]
+        return mine[0], mine[1]
 
     return of(a), of(b)
 

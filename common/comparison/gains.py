@@ -6,8 +6,6 @@ differ when samples are drawn again? `p_problems` is ours: would they differ on 
 Neither accounts for seeds, so the verdict rests on neither.
 """
 
-from itertools import groupby
-
 import numpy as np
 import pandas as pd
 
@@ -36,28 +34,21 @@ VERDICTS = (AGREES, SMALLER, LARGER, OPPOSITE, CANNOT_TELL, NOT_RUN)
 
 
 def gains(
-    spec: Spec, printed: pd.DataFrame, rerun: pd.DataFrame, counts: pd.DataFrame | None
+    spec: Spec, printed: pd.DataFrame, rerun: pd.DataFrame, counts: pd.DataFrame
 ) -> pd.DataFrame:
     """Return COLUMNS for every pair of `Spec.gains` that a table prints, in the number's own unit.
 
     rerun, counts: those of the cluster, as printed (cells.as_printed). low, high: where the gain of
     one further pair of runs, such as the printed one, would lie with 95 %, widened by the rounding
     of the printed numbers. mdd: the smallest gain that such reruns detect four times in five.
-    Without counts nothing is tested over samples and problems.
     """
-    pairs = printed_pairs(spec, printed)
-    measured, behind = by_cell(rerun), None if counts is None else indexed(counts)
-    rows = []
-    key = ["table", "model", "method", "baseline", "benchmark"]
-    records = pairs.to_dict("records")
-    for _, same in groupby(records, key=lambda one: [one[name] for name in key]):
-        group = list(same)
-        found = [_sides(one, measured) for one in group]
-        tests = [{}] * len(group)
-        if behind is not None:
-            tests = _tests(spec, group, found, measured, behind)
-        for one, sides, test in zip(group, found, tests, strict=True):
-            rows.append(one | (test | _gain(spec, one, *sides) if sides else {"verdict": NOT_RUN}))
+    measured, behind, rows = by_cell(rerun), indexed(counts), []
+    for one in printed_pairs(spec, printed).to_dict("records"):
+        found: dict = {"verdict": NOT_RUN}
+        if sides := _sides(one, measured):
+            tests = _tests(spec, one, sides[0][0], measured, behind)
+            found = tests | _gain(spec, one, *sides)
+        rows.append(one | found)
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
@@ -129,20 +120,18 @@ def _gain(spec: Spec, one: dict, a: list[dict], b: list[dict]) -> dict:
 # ---- the two tests of finished models
 
 
-def _tests(spec: Spec, group: list[dict], found: list, measured: dict, behind: Counts):
-    """Return p_samples and p_problems of the pairs on one benchmark, which differ in their metric;
-    NaN where there are no counts on the same problems."""
-    tests = [{"p_samples": np.nan, "p_problems": np.nan} for _ in group]
-    for at, (one, sides) in enumerate(zip(group, found, strict=True)):
-        of = estimator(str(sides[0][0].get("measured", one["metric"]))) if sides else None
-        counts = _counts(spec, one, measured, behind) if of else None
-        if of is None or counts is None or of[1] > counts[2]:
-            continue
-        c_a, c_b, n, strata = counts
-        apart = 100 * (estimate(of, c_a, n) - estimate(of, c_b, n))
-        tests[at]["p_problems"] = over_problems(apart[None], strata=strata).p()
-        if of[0] == "pass" and n >= 2 * of[1]:
-            tests[at]["p_samples"] = subsampled_p(c_a, c_b, n, of[1], strata)
+def _tests(spec: Spec, one: dict, first: dict, measured: dict, behind: Counts) -> dict[str, float]:
+    """Return p_samples and p_problems of a pair, whose method has the row `first`; without those
+    for which there are no counts on the same problems."""
+    of = estimator(str(first.get("measured", one["metric"])))
+    counts = _counts(spec, one, measured, behind) if of else None
+    if of is None or counts is None or of[1] > counts[2]:
+        return {}
+    c_a, c_b, n, strata = counts
+    apart = 100 * (estimate(of, c_a, n) - estimate(of, c_b, n))
+    tests = {"p_problems": over_problems(apart[None], strata=strata).p()}
+    if of[0] == "pass" and n >= 2 * of[1]:
+        tests["p_samples"] = subsampled_p(c_a, c_b, n, of[1], strata)
     return tests
 
 

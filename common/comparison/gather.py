@@ -184,15 +184,3 @@ def joined(one: Gathered, other: Gathered) -> Gathered:
         both = [getattr(x, name) for x in (one, other)]
         parts.append(pd.concat([x for x in both if len(x)] or both, ignore_index=True))
     return Gathered(*parts)
-
-
-def read(root: Path, paper: str, scope: str) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the stored (rows, counts) of a scope; both are empty if there are none."""
-    one, _ = gathered(root, paper, scope)
-    return one.rows, one.counts
-
-
-def by_run(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return table, model, method, seed and last step of every run, indexed by run_id."""
-    first = rows.groupby("run_id", sort=False)[["table", "model", "method", "seed"]].first()
-    return first.assign(step=rows.groupby("run_id", sort=False)["step"].max())

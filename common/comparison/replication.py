@@ -13,7 +13,7 @@ import pandas as pd
 
 from common.claims.gaps import MIN_SEEDS
 from common.comparison.spec import MEASURES
-from common.metrics.paired import Interval
+from common.metrics.paired import Interval, two_way_interval
 
 ROW = ["table", "model", "method", "benchmark", "metric", "step"]
 DRAWN = ["n_problems", "n_samples"]  # what the noise of a value depends on
@@ -29,10 +29,7 @@ LEGEND = (
 def difference(gaps: np.ndarray) -> Interval | None:
     """Return the interval of the mean of own - stored, one value a seed; None with fewer than
     MIN_SEEDS seeds."""
-    if len(gaps) < MIN_SEEDS:
-        return None
-    stderr = float(gaps.std(ddof=1) / np.sqrt(len(gaps)))
-    return Interval(float(gaps.mean()), stderr, len(gaps) - 1.0)
+    return two_way_interval(gaps[:, None]) if len(gaps) >= MIN_SEEDS else None
 
 
 def verdict(gap: Interval | None) -> str:

@@ -9,7 +9,6 @@ from typing import Literal
 
 import pandas as pd
 
-from common.comparison.gather import Gathered
 from common.comparison.published import Joined, SameRun, joined, same_runs
 from common.config.files import ROOT, read
 from common.config.resolve import named
@@ -33,8 +32,8 @@ class Spec:
     paper: str
     title: str
     published: list[tuple[str, str, Columns]]  # printed table, its caption, its shown columns
-    # further result rows, from theory, simulation and the laptop runs, beside the gathered ones
-    own_rows: Callable[[Path, Gathered], list[pd.DataFrame]]
+    # further result rows, from theory and simulation, beside the gathered ones
+    own_rows: Callable[[Path], list[pd.DataFrame]]
     # result rows from the logs of the cluster runs that the given rows name
     logged_rows: Callable[[Path, pd.DataFrame], list[pd.DataFrame]] = lambda root, rows: []
     # (method, baseline), as printed, whose gain is compared wherever a table prints both for a
@@ -92,18 +91,14 @@ def spec_of(paper: str) -> Spec:
         | {"gains": list(map(tuple, given.get("gains", [])))}
         | {
             "published": [
-                (one["table"], one["caption"], columns(one["columns"]))
-                for one in given["published"]
+                (x["table"], x["caption"], {key: tuple(y) for key, y in x["columns"].items()})
+                for x in given["published"]
             ],
             "not_reproducible": [
                 (one["where"], one["why"]) for one in given.get("not_reproducible", [])
             ],
         }
     )
-
-
-def columns(given: dict[str, list[str]]) -> Columns:
-    return {title: (benchmark, metric) for title, (benchmark, metric) in given.items()}
 
 
 def matches(frame: pd.DataFrame, where: Where) -> pd.Series:

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.comparison.gather import by_run
 from common.results.files import read_jsonl
 
 BLOCK = 10  # training steps whose mean is one point of a curve
@@ -16,7 +15,9 @@ def logs(root: Path, paper: str, rows: pd.DataFrame) -> Iterator[tuple[pd.Series
     """Yield (run, log) for every run of the result rows that logged a step and whose folder is
     there. run: table, model, method, seed and (last) step, named by the run_id; log: the rows of
     metrics.jsonl."""
-    for run_id, run in by_run(rows).iterrows():
+    names = ["table", "model", "method", "seed"]
+    runs = rows.groupby("run_id", sort=False)
+    for run_id, run in runs[names].first().assign(step=runs["step"].max()).iterrows():
         path = root / paper / run_id / "metrics.jsonl"
         if path.exists() and path.stat().st_size:  # the base model's is empty
             yield run, pd.DataFrame(read_jsonl(path))

@@ -7,25 +7,6 @@ from common.errors import require
 from common.losses.clip import ppo_clip
 
 
-def smoothed(
-    old_log_prob: Tensor, advantages: Tensor, mask: Tensor, *, gamma_p: float, gamma_n: float
-) -> Tensor:
-    """Return the advantage of DS-GRPO, (B, T) for advantages (B, 1) or (B, T).
-
-        s_i    = log pi_old(y_i | x) = sum_t old_log_prob_t, in nats, <= 0
-        A_i^DS = A_i - gamma_p s_i   of a right answer
-               = A_i + gamma_n s_i   of a wrong one
-
-    A response is right if A_i > 0 and wrong if A_i < 0 (see `grpo_signed`); an A_i of 0 stays 0.
-    Raises UserError for a negative coefficient.
-    """
-    for name, value in (("gamma_p", gamma_p), ("gamma_n", gamma_n)):
-        require(value >= 0, f"method.loss.{name}", value, "must be >= 0")
-    s = torch.where(mask > 0, old_log_prob, 0).sum(1, keepdim=True)
-    shift = torch.where(advantages > 0, -gamma_p * s, gamma_n * s)
-    return torch.where(advantages == 0, 0, advantages + shift)
-
-
 def smoothed_ppo_clip(
     log_prob: Tensor,
     old_log_prob: Tensor,
@@ -39,8 +20,8 @@ def smoothed_ppo_clip(
 ) -> tuple[Tensor, Tensor]:
     """PPO's clip with the advantage of differential smoothing (DS-GRPO).
 
-        A_i^DS = A_i - gamma_p log pi_old(y_i | x)   if r_i = R_c
-               = A_i + gamma_n log pi_old(y_i | x)   otherwise
+        A_i^DS = A_i - gamma_p log pi_old(y_i | x)   if r_i = R_c, so A_i > 0
+               = A_i + gamma_n log pi_old(y_i | x)   otherwise, so A_i < 0; an A_i of 0 stays 0
         L_t    = -min(r_t A^DS, clip(r_t, 1 - eps_low, 1 + eps_high) A^DS)
 
     Source: Gai et al. 2025 (arXiv 2511.19942), Eq. 6; F-GRPO v2 sec 5.6 compares with it.
@@ -53,5 +34,9 @@ def smoothed_ppo_clip(
     `grpo_signed`, which tells right from wrong in a group of equal rewards too. Raises UserError
     for a negative coefficient.
     """
-    shifted = smoothed(old_log_prob, advantages, mask, gamma_p=gamma_p, gamma_n=gamma_n)
+    for name, value in (("gamma_p", gamma_p), ("gamma_n", gamma_n)):
+        require(value >= 0, f"method.loss.{name}", value, "must be >= 0")
+    s = torch.where(mask > 0, old_log_prob, 0).sum(1, keepdim=True)
+    shift = torch.where(advantages > 0, -gamma_p * s, gamma_n * s)
+    shifted = torch.where(advantages == 0, 0, advantages + shift)
     return ppo_clip(log_prob, old_log_prob, shifted, mask, eps_low=eps_low, eps_high=eps_high)

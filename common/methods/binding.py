@@ -43,11 +43,6 @@ def bind(method: Method) -> Bound:
     )
 
 
-def asks(bound: Bound, name: str) -> bool:
-    """Return whether the advantage takes `name`, one of OF_RESPONSES."""
-    return name in inspect.signature(bound.advantage).parameters
-
-
 def advantages(
     bound: Bound,
     rewards: torch.Tensor,
@@ -64,8 +59,9 @@ def advantages(
     Raises UserError unless the function gives a finite number for each reward.
     """
     given = {"correct": correct, "lengths": lengths}
-    arguments = {**arguments, **{name: given[name] for name in OF_RESPONSES if asks(bound, name)}}
-    weights = bound.advantage(rewards, **arguments)
+    asked = inspect.signature(bound.advantage).parameters
+    seen = {name: given[name] for name in OF_RESPONSES if name in asked}
+    weights = bound.advantage(rewards, **arguments, **seen)
     _fits("method.advantage", bound.advantage, weights, rewards.shape)
     if not torch.isfinite(weights).all():
         row = int((~torch.isfinite(weights)).any(1).nonzero()[0])

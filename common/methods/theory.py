@@ -119,7 +119,10 @@ def main(words: list[str]) -> None:
     everything = not any(word.startswith("method=") for word in words)
     theory = compose(words)
     if theory.twin is not None:
-        answer = {"lr_factor": _twin(theory, theory.twin)}
+        bound, arguments = start(theory)
+        other = bind(compose([f"method={theory.twin}", f"G={theory.G}"]).method)
+        given = {"group_size": theory.G, "reward": theory.reward, "arguments": arguments}
+        answer = {"lr_factor": rate.mean_magnitude(bound, other, **given)}
     elif theory.p is not None:
         answer = table(theory, [theory.p]).drop(columns=["method", "G", "p"]).iloc[0].to_dict()
     elif everything:
@@ -133,15 +136,6 @@ def main(words: list[str]) -> None:
     else:
         for name, value in answer.items():
             print(f"{name:>12}  {value}")
-
-
-def _twin(theory: Theory, name: str) -> float:
-    """Return the factor on optim.lr of the control, the method `name`: F-GRPO v2 App. N."""
-    bound, arguments = start(theory)
-    other = bind(compose([f"method={name}", f"G={theory.G}"]).method)
-    return rate.mean_magnitude(
-        bound, other, group_size=theory.G, reward=theory.reward, arguments=arguments
-    )
 
 
 def _finite(value):

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.comparison.gather import Gathered
 from common.comparison.spec import matches, spec_of
 from common.comparison.training import blocks, logged
 from common.results.files import read_csv
@@ -13,11 +12,6 @@ from papers.cov_grpo.covariance.formulas import agreement
 HORIZON = 100  # training steps of Table 5; Table 3's checkpoints are at 1, 1.5 and 2 times this
 TRACKED = 50  # first steps of GRPO, whose covariances Fig. 3 and Table 1 show (sec 2.2)
 SEC22 = {"model": "DeepSeek-R1-Distill-Qwen-1.5B", "method": "GRPO"}  # the run that it tracks
-
-
-def own_rows(root: Path, runs: Gathered) -> list[pd.DataFrame]:
-    """Return the covariance statistics as result rows."""
-    return covariance_rows(root)
 
 
 def stability(log: pd.DataFrame) -> dict[str, float]:

@@ -4,10 +4,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.comparison.gather import Gathered
 
-
-def own_rows(root: Path, runs: Gathered) -> list[pd.DataFrame]:
+def own_rows(root: Path) -> list[pd.DataFrame]:
     """Return the result rows of the simulation and of the theory."""
     return [simulation_rows(root), theory_rows(root)]
 

@@ -27,7 +27,7 @@ from common.comparison.cluster_figures import (
 from common.comparison.gather import Gathered
 from common.comparison.training import logged, phases
 from common.palette import COLORS, colors, look
-from common.plotting import by_seed, legend, panels, save
+from common.plotting import legend, panels, save
 from papers.fade.fits import figures as fitted
 from papers.fade.fits import tables
 
@@ -52,10 +52,11 @@ BY_DELTA = ("mean GRPO", *DELTAS)
 BLUES, REDS = ("#053061", "#4393C3", "#92C5DE"), ("#F4A582", "#B2182B")  # below and above 1
 RAMP = dict(zip(DELTAS, (*BLUES, *REDS), strict=True))
 RAMP |= dict.fromkeys(("REINFORCE", "pass@4 (Chen)"), COLORS[4])  # never drawn together
-RANK1 = {"rank1_fraction": "share of the largest singular value in the sum of squares, percent"}
+HEAD = "output head"
+RANK1 = [Curve(f"{HEAD}, rank1_fraction", benchmark=HEAD, metric="rank1_fraction")]
 WEIGHED = ("GRPO", "mean GRPO", "Power alpha=2", "REINFORCE")
 WEIGHED += tuple(f"AsymGRPO delta={delta}" for delta in ("0.3", "0.5", "0.7", "2"))
-HEAD = {"s1/s2": "s1/s2", "srank": "srank with delta 0.01, which the paper does not print"}
+SPREAD = [Curve(f"{HEAD}, {name}", benchmark=HEAD, metric=name) for name in ("s1/s2", "srank")]
 TARGETS = ("FADE H*=1.0", "FADE H*=1.3", "FADE H*=0.5", "FADE H*=H0/2")  # Fig. 8 left
 CONTROLLER = [Curve("alpha", column="alpha"), Curve("delta", column="delta")]
 STEP = "step: a rollout of 10 optimiser steps."
@@ -69,7 +70,7 @@ def draw(root: Path, cells: pd.DataFrame, cluster: Gathered) -> list[Figure]:
     """
     rows, folder = cluster.rows, root / "fade" / "figures"
     fig14 = rows["table"] == "table_fig14"
-    ours, several = rows[~fig14], at_several_steps(rows[~fig14])
+    ours, several, weights = rows[~fig14], at_several_steps(rows[~fig14]), of_weights(rows)
 
     def curves(name: str, frame, methods, shown, about: str, model: str = SMALL) -> Figure:
         return along(root, "fade", frame, name=name, model=model, colors=hues(methods),
@@ -78,8 +79,10 @@ def draw(root: Path, cells: pd.DataFrame, cluster: Gathered) -> list[Figure]:
     made = [
         fig6(cells, "7b", SMALL, folder),
         fig6(cells, "32b", LARGE, folder),
-        weights(rows, folder, name="fig3_right", methods=BY_DELTA, metrics=RANK1),
-        weights(rows, folder, name="fig5", methods=WEIGHED, metrics=HEAD),
+        curves("fig3_right", weights, BY_DELTA, RANK1, "Fig. 3 right: the output head's weight "
+               "change, its largest singular value's share of the sum of squares, percent"),
+        curves("fig5", weights, WEIGHED, SPREAD, "Fig. 5 left: the output head's weight change; "
+               "srank with delta 0.01, which the paper does not print"),
         curves("fig8", rows, TARGETS, CONTROLLER, "Fig. 8 left: what the controller chose"),
         curves("fig1_7b", several, BEST, PASS, "Fig. 1: pass@k over training"),
         curves("fig1_32b", several, BEST, PASS, "Fig. 1: pass@k over training", LARGE),
@@ -89,7 +92,7 @@ def draw(root: Path, cells: pd.DataFrame, cluster: Gathered) -> list[Figure]:
         curves("fig9", several, ABLATED, PASS, "Fig. 9: the ablations"),
         curves("fig14_equalised", ours, RATES, ENTROPY, "Fig. 14: equalised learning rates"),
         curves("fig14_same", rows[fig14], RATES, ENTROPY, "Fig. 14: one learning rate"),
-    ]
+    ]  # fmt: skip
     return made + laws(cluster.counts, folder)
 
 
@@ -129,30 +132,11 @@ def fig6(cells: pd.DataFrame, size: str, model: str, folder: Path) -> Figure:
     return once(f"fig6_{size}", *chosen(cells, wanted), picture)
 
 
-def weights(
-    rows: pd.DataFrame, folder: Path, *, name: str, methods: tuple[str, ...], metrics: dict
-) -> Figure:
-    """Draw Fig. 3 right or 5 left: the output head's weight change along training.
-
-    metrics: name of a metric -> its description in the caption.
-    """
-    split = rows["metric"].str.split(", step ", expand=True).reindex(columns=[0, 1])
-    found = rows.assign(curve=split[0])[split[0].isin(list(metrics)) & split[1].notna()]
-    found = found[["model", "method", "seed", "curve", "step", "value"]]
-    lacking = sorted(set(methods) - set(found["method"]))
-    if lacking:
-        return Figure(PREFIX + name, left_out=f"rows without weights: {', '.join(lacking)}")
-    columns = 2 * len(metrics) - 1  # of the legend
-    figure, axes = panels(len(metrics), width=2.9, height=2.3 + 0.2 * len(methods) / columns)
-    for axis, curve in zip(axes[0], metrics, strict=True):
-        drawn = found[found["curve"] == curve].sort_values("step")
-        by_seed(axis, drawn, "value", hues(methods), line="o-")
-        axis.set(title=f"output head, {curve}", xlabel="step")
-    legend(figure, axes[0, 0], columns)
-    save(figure, folder / f"{PREFIX}{name}", found[found["method"].isin(methods)])
-    number = {"fig5": "5 left", "fig3_right": "3 right"}[name]
-    about = f"Fig. {number}: the output head's weight change, {SMALL}"
-    return Figure(PREFIX + name, f"{about}; {'; '.join(metrics.values())}; {STEP}")
+def of_weights(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of the output head's weight change along training, without the step in the
+    metric's name, as rows of the benchmark HEAD."""
+    parts = rows["metric"].str.split(", step ", expand=True).reindex(columns=[0, 1])
+    return rows.assign(metric=parts[0], benchmark=HEAD)[parts[1].notna()]
 
 
 def at_several_steps(rows: pd.DataFrame) -> pd.DataFrame:

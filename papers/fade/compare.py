@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.comparison.gather import Gathered
 from common.comparison.training import logged, phases
 
 BALANCED = {  # sec 8: sign-balanced weights, by method file
@@ -17,7 +16,7 @@ BALANCED = {  # sec 8: sign-balanced weights, by method file
 }  # fmt: skip
 
 
-def own_rows(root: Path, runs: Gathered) -> list[pd.DataFrame]:
+def own_rows(root: Path) -> list[pd.DataFrame]:
     """Return the exact results as result rows."""
     return [frame.assign(model="exact") for frame in exact_rows(root)]
 

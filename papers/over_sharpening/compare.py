@@ -8,14 +8,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from common.comparison.gather import Gathered
 from common.comparison.training import logged, phases
 from common.config.files import ROOT
 from papers.over_sharpening.embeddings import kernel
 from papers.over_sharpening.toy.formulas import COLLAPSED
 
 
-def own_rows(root: Path, runs: Gathered) -> list[pd.DataFrame]:
+def own_rows(root: Path) -> list[pd.DataFrame]:
     """Return the toy and the theory as result rows."""
     return [toy_rows(root), theory_rows(root)]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.comparison.gather import LAPTOP, gather, read
+from common.comparison.gather import LAPTOP, gather, gathered
 from common.palette import look
 from common.plotting import COLORS, panels, save
 from common.results.files import read_csv, write_csv
@@ -25,7 +25,7 @@ def draw(root: Path) -> None:
     found.write(root, PAPER)
     for one in found.scopes.values():  # there is one
         write_csv(home / LAPTOP / "shares.csv", of_runs(home, one.rows))
-    _, counts = read(root, PAPER, LAPTOP)
+    counts = gathered(root, PAPER, LAPTOP)[0].counts
     counts = counts[
         counts["step"] == counts.groupby(["table", "method", "seed"])["step"].transform("max")
     ]

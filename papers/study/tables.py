@@ -96,7 +96,7 @@ def _judged(a: Runs, b: Runs, control: Control, measure: tuple[str, str]) -> dic
         return {"n_seeds": len(seeds), "verdict": "not run"}
     base = 0 if control.b == BASE else step
     at = {s: (_place(a[s], step), _place(b[s], base)) for s in seeds}
-    gap = [_at(a[s], at[s][0], measure) - _at(b[s], at[s][1], measure) for s in seeds]
+    gap = [a[s].values[measure][at[s][0]] - b[s].values[measure][at[s][1]] for s in seeds]
     interval = two_way_interval(np.stack(gap))
     low, high = interval.bounds()
     known = interval.stderr > 0  # without spread there is no interval, and the value decides
@@ -142,19 +142,16 @@ def _beyond(a: Runs, b: Runs | None, reading: str, measure: tuple[str, str]) -> 
         (first, second), able = areas((a, b or {}), measure)
         pairs = [(first[s], second[s]) for s in first] if able else []
     elif b is None:
-        pairs = [(_at(one, -1, measure), _at(one, 0, measure)) for one in a.values()]
+        pairs = [(x[-1], x[0]) for x in (one.values[measure] for one in a.values())]
     else:
-        pairs = [(_at(a[s], -1, measure), _at(b[s], -1, measure)) for s in sorted({*a} & {*b})]
+        shared = sorted({*a} & {*b})
+        pairs = [(a[s].values[measure][-1], b[s].values[measure][-1]) for s in shared]
     if len(pairs) < MIN_SEEDS:
         return {"n_seeds": len(pairs)}
     first, second = (np.stack(side) for side in zip(*pairs, strict=True))
     interval = two_way_interval(first - second)
     shown = [interval.value, *interval.of_difference(second.mean()), interval.p()]
     return {"n_seeds": len(pairs)} | dict(zip(NUMBERS, shown, strict=True))
-
-
-def _at(curve: Curve, place: int, measure: tuple[str, str]) -> np.ndarray:
-    return curve.values[measure][place]
 
 
 def _place(curve: Curve, step: int) -> int:

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.comparison.gather import Gathered
 from common.comparison.training import logged, phases
 from papers.two_stage.cluster import code_rows
 
@@ -13,7 +12,7 @@ SHOWN = ["ratio", "max_rises", "min_falls"]  # of Theorem 1's table
 STEPS = {"sgd": "plain step", "adam": "Adam"}
 
 
-def own_rows(root: Path, runs: Gathered) -> list[pd.DataFrame]:
+def own_rows(root: Path) -> list[pd.DataFrame]:
     """Return the result rows of the toy and of the theory."""
     return [toy_rows(root), *theory_rows(root)]
 

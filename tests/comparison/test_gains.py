@@ -16,7 +16,7 @@ from common.metrics.noise import SEED_SD, sampling_sd
 from common.metrics.paired import Interval, over_problems, subsampling_test
 from common.metrics.passk import pass_at_k, report
 
-PLAIN = Spec("p", "P", [], lambda root, runs: [], gains=[("A", "B")], averages={"Avg": ["b", "c"]})
+PLAIN = Spec("p", "P", [], lambda root: [], gains=[("A", "B")], averages={"Avg": ["b", "c"]})
 N = 64
 
 

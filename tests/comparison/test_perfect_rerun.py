@@ -139,10 +139,11 @@ EXPECTED = {
         },
         # a made-up measure has the printed numbers alone
         not_drawn={
-            "cluster_fig3_right": "rows without weights: AsymGRPO delta=0.3, AsymGRPO delta=0.7, "
-            "AsymGRPO delta=1.5, AsymGRPO delta=2, mean GRPO",
-            "cluster_fig5": "rows without weights: AsymGRPO delta=0.3, AsymGRPO delta=0.5, "
-            "AsymGRPO delta=0.7, AsymGRPO delta=2, GRPO, Power alpha=2, REINFORCE, mean GRPO",
+            "cluster_fig3_right": "rows without a curve: mean GRPO, AsymGRPO delta=0.3, AsymGRPO "
+            "delta=0.7, AsymGRPO delta=1.5, AsymGRPO delta=2 of Qwen 2.5 7B",
+            "cluster_fig5": "rows without a curve: GRPO, mean GRPO, Power alpha=2, REINFORCE, "
+            "AsymGRPO delta=0.3, AsymGRPO delta=0.5, AsymGRPO delta=0.7, AsymGRPO delta=2 of Qwen "
+            "2.5 7B",
             # curves of n = 200 and one learning rate are scales of their own
             **dict.fromkeys(
                 ("cluster_fig6_left", "cluster_fig13"),

@@ -11,7 +11,7 @@ from tensors import assert_close
 from common.advantages.group import grpo, grpo_signed
 from common.config.compose import compose
 from common.losses.clip import ppo_clip
-from common.losses.smoothing import smoothed, smoothed_ppo_clip
+from common.losses.smoothing import smoothed_ppo_clip
 from common.methods import rate
 from common.methods.binding import Bound, advantages, bind
 from common.methods.theory import compose as theory
@@ -85,7 +85,8 @@ def expected_update(policy, correct, gamma_p, gamma_n, G=4):
         rewards = correct[drawn].double()[None]
         old = policy[drawn].log()[:, None]
         A = signed_advantages(rewards).view(-1, 1)
-        A = smoothed(old, A, torch.ones_like(old), gamma_p=gamma_p, gamma_n=gamma_n)
+        given = (old, old, A, torch.ones_like(old))
+        A = -smoothed_ppo_clip(*given, **CLIP, gamma_p=gamma_p, gamma_n=gamma_n)[0]
         score = torch.nn.functional.one_hot(drawn, len(policy)).double() - policy
         total += policy[drawn].prod() * (A * score).mean(0)
     return total

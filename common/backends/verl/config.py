@@ -250,11 +250,7 @@ def _weights(x: Experiment) -> dict:
 def _function(node: dict | None) -> dict:
     """Return one part of a method as plugin.py reads it. The key is not `_target_`, because verl
     would have Hydra call that function."""
-    return {} if node is None else {"function": node["_target_"]} | _arguments(node)
-
-
-def _arguments(node: dict) -> dict:
-    return {key: value for key, value in node.items() if key != "_target_"}
+    return {"function" if key == "_target_" else key: value for key, value in (node or {}).items()}
 
 
 def tree() -> Path:

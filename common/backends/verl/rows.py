@@ -97,9 +97,9 @@ def sampled(x: Experiment, work: Path, step: int) -> list[Sampled]:
     frame["ids"] = None  # verl's file has the text alone
     if x.sampling.reported != x.sampling.temperature and x.eval.temperature != 1:
         frame["log_prob"] = None  # vLLM reported it at temperature 1
-    last = step == x.optim.steps
+    most = frame.groupby(["benchmark", "problem_id"]).size().max()
     # eval.n also for a step that was to be the last, of a run that was continued
-    n = x.eval.n if last or _most(frame) == x.eval.n else x.eval.curve_n
+    n = x.eval.n if x.eval.n == most or step == x.optim.steps else x.eval.curve_n
     found = []
     for name in x.data.benchmarks:
         rows = frame[frame["benchmark"] == name].sort_values(
@@ -113,10 +113,6 @@ def sampled(x: Experiment, work: Path, step: int) -> list[Sampled]:
             )
         found.append(Sampled(name, rows[samples_module.COLUMNS]))
     return found
-
-
-def _most(frame: pd.DataFrame) -> int:
-    return int(frame.groupby(["benchmark", "problem_id"]).size().max())
 
 
 def write_results(x: Experiment, folder: Path, work: Path) -> None:

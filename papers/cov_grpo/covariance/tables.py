@@ -90,7 +90,8 @@ def measure(x: Experiment, config: Covariance, folder: Path) -> dict:
             acting = (column != 0).expand_as(real) & real
             active.append(acting[real])
             for mean in MEANS:
-                values[mean].append(covariances(batch, column, mean)[real])
+                c = covariance(batch.log_probs, column, batch.mask, mean=mean)
+                values[mean].append(c[real])
             for reading, w in readings(batch, column).items():
                 summary = weight_summary(w, column, batch.mask)
                 summaries.append({"step": step, "reading": reading} | summary)
@@ -118,10 +119,6 @@ def rollout(loop, step: int):
     advantages = binding.advantages(loop.method, reward, arguments={}, **seen).to(loop.device)
     kept = {key: row[key] for key in ("reward", "active_groups")}
     return batch, advantages, kept | {"lr": loop.set_lr(step, {})}
-
-
-def covariances(batch, advantages, mean: str):
-    return covariance(batch.log_probs, advantages, batch.mask, mean=mean)
 
 
 def readings(batch, advantages) -> dict:

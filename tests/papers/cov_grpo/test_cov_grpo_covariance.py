@@ -20,7 +20,7 @@ from common.losses.contributions import (
     cumulative_contribution,
     percentiles,
 )
-from common.losses.covariance import gaussian_kernel
+from common.losses.covariance import covariance, gaussian_kernel
 from common.verifiers.guard import judges
 from papers.cov_grpo.compare import SEC22
 from papers.cov_grpo.covariance import tables as tables_of
@@ -32,7 +32,6 @@ from papers.cov_grpo.covariance.formulas import (
 )
 from papers.cov_grpo.covariance.tables import (
     TABLES,
-    covariances,
     measure,
     rollout,
     run,
@@ -171,7 +170,8 @@ def test_the_command_measures_and_does_not_disturb_the_training(results, tmp_pat
     log = pd.read_json(train(x, progress=False) / "metrics.jsonl", lines=True)
     with judges(x.data.verifier, x.verification) as verify:
         batch, advantages, _ = rollout(Loop(x, tmp_path, verify), 1)
-    c = covariances(batch, advantages.reshape(-1, 1), "token")[batch.mask > 0]
+    c = covariance(batch.log_probs, advantages.reshape(-1, 1), batch.mask, mean="token")
+    c = c[batch.mask > 0]
     held = cumulative_contribution(c, list(SHARES))
     assert log.filter(like="covariance_top_").loc[0].tolist() == pytest.approx(held, rel=1e-5)
     for column in ("reward", "lr", "entropy"):

@@ -10,7 +10,6 @@ from tiny import ROOT
 from common.claims.file import load as load_claims
 from common.claims.file import parse
 from common.comparison import compare
-from common.comparison.gather import gathered
 from common.comparison.spec import spec_of
 from common.config.compose import compose
 from common.config.strict import strict
@@ -108,4 +107,4 @@ def test_claims_name_settings_that_the_toy_and_the_theory_have(tmp_path):
             assert decided.loc[claim["id"], "laptop"] != "not run", claim["id"]
     assert decided.loc["self_similarity", "laptop"] == "fails"
     assert decided.loc["theorem_2_3", "laptop"] == "holds"
-    assert len(own_rows(tmp_path, gathered(tmp_path, "over_sharpening", "laptop")[0])) == 2
+    assert len(own_rows(tmp_path)) == 2
