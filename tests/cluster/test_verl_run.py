@@ -96,7 +96,7 @@ def resumed(tmp_path_factory):
         f"sampling.group_size={GROUP}",
         "eval.every=1",
         "keep_at=[1,2]",
-        "checkpoint_every=2",
+        "checkpoint_every=null",
         "covariances=true",
         *METHOD,
         SAMPLER,
