@@ -1,6 +1,8 @@
 """The sizes of a model on which memory and time depend. This module does not import torch."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -13,10 +15,20 @@ class Size:
     context: int  # tokens of a prompt and its response together
 
 
+def with_memory(size: Size, sampler: Any, size_at: Callable[[str], Size | None]) -> list[Size]:
+    """Return the sizes of a policy and, if `sampler` is DLC's, of its memory network beside it
+    (common/rollout/dlc.py): a checkpoint, whose size `size_at` finds, or a network of the policy's
+    shape. A checkpoint whose size is not known is left out."""
+    if sampler is None:
+        return [size]
+    if sampler.path is None:
+        return [size, narrowed(size, sampler.shrink if sampler.start == "random" else 1)]
+    return [size, *filter(None, [size_at(sampler.path)])]
+
+
 def narrowed(size: Size, shrink: int) -> Size:
-    """Return the size of DLC's random memory network (common/rollout/dlc.py) beside a policy of
-    this `size`: the width is divided by `shrink`, and there are always two embedding tables, for
-    input and output."""
+    """Return the size of DLC's random memory network beside a policy of this `size`: the width is
+    divided by `shrink`, and there are always two embedding tables, for input and output."""
     tables = 2 * size.vocab * size.hidden
     layers = max(0.0, size.parameters - tables)
     return replace(

@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from common.config.files import ROOT, read
@@ -10,7 +10,7 @@ from common.config.schema import Model
 from common.config.strict import strict
 from common.errors import UserError, require
 from common.experiment import Experiment
-from common.models.size import Size, narrowed
+from common.models.size import Size, with_memory
 from common.sweeps.profiles import Profile
 
 FILE = ROOT / "configs" / "cost.yaml"
@@ -128,13 +128,8 @@ def accelerator(profile: Profile, a: Assumptions) -> Accelerator:
     return a.accelerators[profile.accelerator]
 
 
-def memory_network(x: Experiment, size: Size, a: Assumptions) -> Size | None:
-    """Return the size of DLC's memory network (common/rollout/dlc.py), which samples beside the
-    policy of this `size`: a checkpoint that the method names, or a network of the policy's shape.
-    None for other methods."""
-    sampler = x.method.sampler
-    if sampler is None:
-        return None
-    if sampler.path is None:
-        return narrowed(size, sampler.shrink if sampler.start == "random" else 1)
-    return size_at(sampler.path, "method.sampler.path", a)
+def model_sizes(x: Experiment, a: Assumptions) -> list[Size]:
+    """Return the sizes of the policy and, with DLC, of the memory network that samples beside
+    it."""
+    at = partial(size_at, key="method.sampler.path", a=a)
+    return with_memory(model_size(x, a), x.method.sampler, at)

@@ -36,8 +36,8 @@ from common.sweeps.assumptions import (
     Vllm,
     accelerator,
     assumptions,
-    memory_network,
     model_size,
+    model_sizes,
 )
 from common.sweeps.profiles import Profile
 
@@ -188,9 +188,9 @@ def by_time(x: Experiment, profile: Profile, a: Assumptions) -> Experiment:
     predicted to be no slower than the fewest GPUs at either end, the one with the least time. So
     where the two ends disagree, the fewest GPUs stay. Each GPU has whole heads of the cache.
     Raises UserError where the size of the model is not known."""
-    size = model_size(x, a)
-    profile, network = profile.of(size.parameters), memory_network(x, size, a)
-    models, gpus = [size, *([network] if network else [])], max(1, profile.gpus)
+    models = model_sizes(x, a)
+    profile = profile.of(models[0].parameters)
+    gpus = max(1, profile.gpus)
 
     def seconds(one: Experiment) -> list[float]:
         ends = [_training(one, profile, a, models, gpus, end) for end in (0, 1)]
@@ -219,13 +219,12 @@ def imbalance(responses: float, groups: int, limit: float) -> float:
 def estimate(x: Experiment, profile: Profile, a: Assumptions) -> Estimate:
     """Return the predicted cost of one training run. Raises UserError where it cannot run, with
     the key to change."""
-    size = model_size(x, a)
+    models = model_sizes(x, a)
+    size = models[0]
     profile = profile.of(size.parameters)
     gpus = max(1, profile.gpus) if backend(x.backend).needs_gpu else 1
     prompt = longest_prompt(x, a)
     fits.check_layout(x, profile, size, prompt, gpus)
-    network = memory_network(x, size, a)
-    models = [size, *([network] if network else [])]
     memory = fits.peak_gb(x, models, prompt, profile, a)
     ends = [_training(x, profile, a, models, gpus, end) for end in (0, 1)]
     fits.check_time(x, profile, a, steps_s=ends[0].steps_s, curve_s=ends[0].curve_s)

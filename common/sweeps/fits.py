@@ -17,8 +17,7 @@ def laid_out(
 ) -> layout.Layout:
     """Return the layout that the verl backend will choose on this profile. `models` are the policy
     and, with DLC, its memory network; `prompt` counts the tokens of the longest prompt."""
-    size, *network = models
-    load = layout.load_of(x, size, prompt=prompt, memory=network[0] if network else None)
+    load = layout.load_of(x, models, prompt=prompt)
     gpus, memory_gb = max(1, profile.gpus_per_node), accelerator(profile, a).memory_gb
     where = {"nodes": profile.nodes, "gpus": gpus, "gpu_gb": memory_gb}
     return layout.choose(load, **where, given=tuning.tuned(x.verl), usable=a.usable_memory)

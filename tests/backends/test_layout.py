@@ -9,10 +9,10 @@ from common.backends.verl.layout import OFFLOAD, PASS, SHARE, SPLIT, Load, choos
 from common.models.size import Size
 
 # Sizes as in configs/cost.yaml; responses of 8,192 tokens after prompts of 1,700.
-SMALL = Load(Size(1.54e9, 28, 1536, 256, 151_936, 4096), 4096, 4096, False)
-SEVEN = Load(Size(7.62e9, 28, 3584, 512, 152_064, 131_072), 9892, 9892, False)
-FOURTEEN = Load(Size(14.77e9, 40, 5120, 1024, 151_936, 40_960), 9892, 9892, False)
-CWM = Load(Size(32.6e9, 64, 6144, 1024, 128_256, 131_072), 34_468, 34_468, False)
+SMALL = Load([Size(1.54e9, 28, 1536, 256, 151_936, 4096)], 4096, 4096, False)
+SEVEN = Load([Size(7.62e9, 28, 3584, 512, 152_064, 131_072)], 9892, 9892, False)
+FOURTEEN = Load([Size(14.77e9, 40, 5120, 1024, 151_936, 40_960)], 9892, 9892, False)
+CWM = Load([Size(32.6e9, 64, 6144, 1024, 128_256, 131_072)], 34_468, 34_468, False)
 
 
 def chosen(load: Load, nodes: int, gpus: int, gpu_gb: float, given: dict | None = None):

@@ -147,5 +147,5 @@ def test_the_hub_is_asked_once_for_a_model_that_is_not_here(monkeypatch):
     monkeypatch.setattr(sizes, "only_cached", lambda path, key: True)
     monkeypatch.setattr(sizes.AutoConfig, "from_pretrained", none)
     x = load(["model=huggingface", "model.path=a/b"], "f_grpo")
-    assert sizes.size_of(x) is None
+    assert sizes.sizes_of(x) == []
     assert cached == [True]

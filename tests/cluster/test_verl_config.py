@@ -265,7 +265,7 @@ def test_the_layout_of_a_gpus_memory_reaches_verl(
     monkeypatch.setattr("torch.cuda.get_device_properties", lambda index: card)
     monkeypatch.delenv(STAND_IN)
     size = Size(1_540_000_000, 28, 1536, 256, 151_936, 4096)
-    monkeypatch.setattr("common.backends.verl.backend.size_of", lambda x: size)
+    monkeypatch.setattr("common.backends.verl.backend.sizes_of", lambda x: [size])
     x = replace(load(["sampling.prompts=64"], "f_grpo"), backend="verl", verl=given)
     where = place(tmp_path, nodes=1, gpus=gpus)
     chosen = backend.laid_out(x, where, 1700, tuning.tuned(x.verl)) | tuning.tuned(x.verl)

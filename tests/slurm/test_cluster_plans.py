@@ -7,7 +7,7 @@ from compositions import PAPERS, asked, runs
 
 from common.backends.verl import layout
 from common.sweeps import fits
-from common.sweeps.assumptions import assumptions, memory_network, model_size
+from common.sweeps.assumptions import assumptions, model_sizes
 from common.sweeps.cost import _training, longest_prompt, on
 from common.sweeps.plan import evaluations
 from common.sweeps.profiles import load_profile
@@ -94,9 +94,8 @@ def test_the_width_of_vllm_is_never_predicted_slower_than_the_fewest_gpus(paper,
             plain = replace(
                 chosen, verl={k: v for k, v in chosen.verl.items() if k != layout.SPLIT}
             )
-            size = model_size(x, a)
-            part, network = profile.of(size.parameters), memory_network(x, size, a)
-            models = [size, *([network] if network else [])]
+            models = model_sizes(x, a)
+            part = profile.of(models[0].parameters)
             fewest = fits.laid_out(plain, models, longest_prompt(x, a), part, a).parallel
             assert fewest <= chosen.verl[layout.SPLIT] <= part.gpus_per_node
             for end in (0, 1):

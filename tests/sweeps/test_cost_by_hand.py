@@ -10,7 +10,7 @@ from common.backends.verl import layout
 from common.backends.verl.tuning import SEQUENCE
 from common.models.size import Size
 from common.sweeps import cost
-from common.sweeps.assumptions import Accelerator, Vllm, assumptions, memory_network
+from common.sweeps.assumptions import Accelerator, Vllm, assumptions, model_sizes
 from common.sweeps.cost import Engine, Sampled
 from common.sweeps.profiles import load_profile
 
@@ -94,13 +94,12 @@ def test_the_memory_network_of_dlc_counts():
     """Qwen3-1.7B beside Qwen3-8B; or one at half the width: half of its two tables, a quarter of
     the rest."""
     x, a = composed(("experiment=cluster/qwen3_8b_dapo_iac_dlc",), "over_sharpening"), assumptions()
-    size = a.models["Qwen/Qwen3-8B"]
     profile = replace(load_profile("h100-1x8"), time_min=10**6)  # one attempt
-    given = memory_network(x, size, a)
+    given = model_sizes(x, a)[1]
     assert given == a.models["Qwen/Qwen3-1.7B"]
     tables = 2 * 151936 * 4096
     sampler = replace(x.method.sampler, start="random", path=None, shrink=2)
-    half = memory_network(replace(x, method=replace(x.method, sampler=sampler)), size, a)
+    _, half = model_sizes(replace(x, method=replace(x.method, sampler=sampler)), a)
     assert half.parameters == pytest.approx(tables / 2 + (8.19e9 - tables) / 4)
     assert (half.hidden, half.kv_width, half.layers) == (2048, 512, 36)
     alone = replace(x, method=replace(x.method, sampler=None))

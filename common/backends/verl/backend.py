@@ -35,7 +35,7 @@ from common.backends.verl import (
     tuning,
 )
 from common.backends.verl.checkpoints import LATEST, checkpointed
-from common.backends.verl.sizes import facts, memory_size_of, size_of
+from common.backends.verl.sizes import facts, sizes_of
 from common.backends.verl.stand_in import stand_in
 from common.errors import Fault, UserError, require
 from common.experiment import Experiment
@@ -211,12 +211,12 @@ def laid_out(x: Experiment, place: config.Place, longest: int, chosen: dict) -> 
     stand = stand_in()
     if stand is not None:
         return stand.settings(x, place)
-    size = size_of(x)
-    if size is None:
+    models = sizes_of(x)
+    if not models:
         return {}
     import torch
 
-    load = layout.load_of(x, size, prompt=longest, memory=memory_size_of(x, size))
+    load = layout.load_of(x, models, prompt=longest)
     gpu_gb = torch.cuda.get_device_properties(0).total_memory / 1e9
     where = {"nodes": place.nodes, "gpus": place.gpus, "gpu_gb": gpu_gb}
     return layout.choose(load, **where, given=chosen).keys()

@@ -55,34 +55,28 @@ def reserved_cpus(gpus: int) -> int:
 class Load:
     """The properties of a training run on which memory depends."""
 
-    size: Size
+    models: list[Size]  # the policy and, with DLC, its memory network: both are trained and sample
     trained: int  # tokens of the longest prompt and response in training
     sampled: int  # tokens of the longest prompt and response that vLLM samples, also to evaluate
     reference: bool  # whether there is a second model, for KL; verl keeps it in main memory
-    memory: Size | None = None  # DLC's memory network, trained and used to sample with the policy
     logit_bytes: int = LOGIT_BYTES  # bytes of one logit of a pass
-
-    @property
-    def models(self) -> list[Size]:
-        return [self.size, *([self.memory] if self.memory else [])]
 
     @property
     def parameters(self) -> float:
         return sum(one.parameters for one in self.models)
 
 
-def load_of(x: Experiment, size: Size, *, prompt: int, memory: Size | None) -> Load:
-    """Return the load of `x` on the GPUs, for a model of this size, DLC's `memory` network beside
-    it, and prompts of up to `prompt` tokens. Responses are shorter where prompt and response would
-    exceed the model's context."""
+def load_of(x: Experiment, models: list[Size], *, prompt: int) -> Load:
+    """Return the load of `x` on the GPUs, for models of these sizes and prompts of up to `prompt`
+    tokens. Responses are shorter where prompt and response would exceed the policy's context."""
+    context = models[0].context
     longest = max(x.sampling.max_tokens, x.eval.max_tokens)
     tempered = LOGIT_BYTES if x.sampling.reported == 1 else TEMPERED_BYTES
     return Load(
-        size=size,
-        trained=min(prompt + x.sampling.max_tokens, size.context),
-        sampled=min(prompt + longest, size.context),
+        models=models,
+        trained=min(prompt + x.sampling.max_tokens, context),
+        sampled=min(prompt + longest, context),
         reference=x.method.kl_coef > 0,
-        memory=memory,
         logit_bytes=BONUS_BYTES if x.method.entropy_coef != 0 else tempered,
     )
 
@@ -168,7 +162,7 @@ def splits(gpus: int, models: list[Size]) -> list[int]:
 
 
 def _layout(load: Load, gpus, gpu_gb, usable, states, tokens, parallel, share) -> Layout:
-    P, reference = load.parameters, 4 * load.reference * load.size.parameters
+    P, reference = load.parameters, 4 * load.reference * load.models[0].parameters
     here = {"gpu": (STATE_BYTES, HELD_BYTES), "between": (STATE_BYTES, 0), "cpu": (0, 0)}[states]
     # policy and memory network are trained one after the other
     passes = [pass_bytes(one, tokens, load.logit_bytes) for one in load.models]
@@ -193,7 +187,7 @@ def reserved_bytes(load: Load, parallel: int) -> float:
     """Return the bytes in use on one GPU besides the weights when vLLM sizes its cache: states of
     the longest pass (about 32 bytes a token and unit of the width), logits of all sequences, in
     float32 with two copies, and RUNTIME_BYTES."""
-    size = load.size
+    size = load.models[0]
     states = 32 * size.hidden * max(BATCHED, load.sampled) / parallel
     return states + 3 * 4 * SEQUENCES * size.vocab + RUNTIME_BYTES
 

@@ -7,7 +7,7 @@ from common.errors import UserError
 from common.experiment import Experiment
 from common.models.load import only_cached
 from common.models.pretrain import random_model, tokenizer
-from common.models.size import Size, narrowed
+from common.models.size import Size, with_memory
 
 
 def facts(path: str, key: str) -> tuple:
@@ -22,23 +22,15 @@ def facts(path: str, key: str) -> tuple:
         ) from error
 
 
-def size_of(x: Experiment) -> Size | None:
-    """Return the model's sizes from its configuration; None where that cannot be read."""
+def sizes_of(x: Experiment) -> list[Size]:
+    """Return the sizes of the policy and, with DLC, of its memory network, from their
+    configurations; none where the policy's cannot be read."""
     if x.model.pretrain is None:
-        return _size_at(x.model.path, x.model.revision or "main")
-    with torch.device("meta"):
-        return _counted(random_model(x.model.pretrain, tokenizer()))
-
-
-def memory_size_of(x: Experiment, size: Size) -> Size | None:
-    """Return the sizes of DLC's memory network beside a policy of this size; None where the method
-    has none, or where its configuration cannot be read."""
-    sampler = x.method.sampler
-    if sampler is None:
-        return None
-    if sampler.path is not None:
-        return _size_at(sampler.path)
-    return narrowed(size, sampler.shrink if sampler.start == "random" else 1)
+        size = _size_at(x.model.path, x.model.revision or "main")
+    else:
+        with torch.device("meta"):
+            size = _counted(random_model(x.model.pretrain, tokenizer()))
+    return with_memory(size, x.method.sampler, _size_at) if size else []
 
 
 def _size_at(path: str, revision: str = "main") -> Size | None:
