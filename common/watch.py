@@ -1,5 +1,5 @@
 """A watchdog for the processes of a run: it notices a process that has died or was stopped, and a
-run that has made no progress for too long.
+run that has made no progress for too long. And children that end with their parent.
 
 Ray and vLLM do not always notice this: their callers then wait for ever for the answer of a process
 that is gone. This module looks only at snapshots of processes, so it depends on neither of them.
@@ -11,8 +11,12 @@ STALL_S   the run ends after this time without progress, or after STALLED times 
           weights, kernels and a checkpoint come from slow disks
 """
 
+import ctypes
+import multiprocessing
 import os
 import re
+import signal
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -162,3 +166,18 @@ class Watch:
             f"minutes, by {MINUTES}, and {STALLED} times the longest step, {self.longest:.0f} s); "
             f"running: {', '.join(running[:12])}"
         )
+
+
+def die_with_parent() -> None:
+    """Let Linux kill this process when its parent ends: for `preexec_fn` of Popen."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+def end_with_parent() -> None:
+    """Let this worker of `multiprocessing`, and so the runs that it holds, end with its parent."""
+
+    def watch():
+        multiprocessing.parent_process().join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

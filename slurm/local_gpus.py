@@ -5,7 +5,6 @@ allow it.
 `python -m slurm.local_gpus TASK` runs one task; TASK is its fields as JSON.
 """
 
-import ctypes
 import json
 import os
 import signal
@@ -17,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from common.sweeps.schedule import Job, schedule
+from common.watch import die_with_parent
 from slurm.attempts import attempts, ended
 from slurm.job import AGAIN, Task
 from slurm.stop import Stopped
@@ -94,12 +94,8 @@ def _start(task: Task, places: list[str]) -> subprocess.Popen:
             stdout=out,
             stderr=err,
             env=env,
-            preexec_fn=_die_with_parent,
+            preexec_fn=die_with_parent,
         )
-
-
-def _die_with_parent() -> None:
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
 def _end(running: list[Running]) -> None:

@@ -1,15 +1,13 @@
 """The models and public sets that rows (experiments) need, and their download."""
 
-import sys
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from common.config.resolve import resolve
-from common.datasets.commits import public
+from common.datasets.commits import fetched, public, read_whole
 from common.datasets.hub import local_file, snapshot
-from common.errors import UserError, require
+from common.errors import require
 from common.evaluation.config import Evaluate
 from common.experiment import Experiment
 from common.models.store import cached, download
@@ -86,18 +84,9 @@ def prefetch(found: Chosen) -> None:
     """Download what is missing, for machines without a network, and read every set once. HF_HOME is
     respected. Raises UserError at the end, naming what could not be downloaded or read."""
     loaded = models(found.runs, found.commands.values())
-    wanted = [("model", one.path, partial(_model, one)) for one in loaded]
     nodes = sets(found.runs, found.evaluations)
-    wanted += [("set", node["name"], partial(_set, node)) for node in nodes]
-    failed = []
-    for what, name, get in wanted:
-        try:
-            print(f"{what} {name}: {get()}")
-        except UserError as error:
-            print(f"{what} {name}: {error}", file=sys.stderr)
-            failed.append(name)
-    if failed:
-        raise UserError(f"not prefetched: {', '.join(dict.fromkeys(failed))}")
+    wanted = [(f"model {one.path}", partial(_model, one)) for one in loaded]
+    fetched([*wanted, *((f"set {node['name']}", partial(read_whole, node)) for node in nodes)])
     print("all of it is here")
 
 
@@ -108,16 +97,3 @@ def _model(one: Weights) -> str:
     there = cached(one.path, one.revision)
     folder = download(one.path, one.revision)
     return f"{'was here already' if there else 'downloaded'}, {folder}"
-
-
-def _set(node: dict) -> str:
-    """Download the set if it is missing, and return what to say of it. Its rows are counted as a
-    job would count them."""
-    source = node.get("path") or local_file(node["name"], node.get("local"))
-    if source is None:
-        source = snapshot(node["hub"], node["revision"], node.get("files"))
-    number = len(resolve(node, node["name"])())
-    place, revision = Path(source), node["revision"]
-    cached = place.parent.name == "snapshots" and place.name != revision
-    commit = f"; revision {revision} is {place.name}, which every run stores" if cached else ""
-    return f"{number} prompts, {source}{commit}"

@@ -11,17 +11,16 @@
 The sets are configs/eval/*.yaml and configs/data/*.yaml; docs/data.md describes them.
 """
 
-import sys
-from functools import cache
+from functools import cache, partial
 
 from common.config.files import ROOT, names, read
 from common.config.resolve import resolve
 from common.config.strict import strict
 from common.config.words import options
 from common.datasets.benchmark import Benchmark
+from common.datasets.commits import fetched, read_whole
 from common.datasets.hub import local_file, snapshot
 from common.errors import UserError, one_of, require
-from common.types import Prompt
 
 OWN = "hub"  # hub.yaml is for any other set and names none itself
 
@@ -47,9 +46,10 @@ def sets() -> dict[str, dict]:
     return configured
 
 
-def _prompts(node: dict, **changes) -> list[Prompt]:
-    node = {key: value for key, value in node.items() if key != "verifier"}
-    return resolve({**node, **changes}, node["name"])()
+def _node(key: str, chat: str = "plain") -> dict:
+    """Return the node of a set, in the markup `chat`."""
+    node = {name: value for name, value in sets()[key].items() if name != "verifier"}
+    return node | {"chat": chat}
 
 
 def _list() -> None:
@@ -67,25 +67,8 @@ def _list() -> None:
         print(f"{key:24} {hub:44} {node['split']:11} {rows:>6} {node['verifier']:9} {here}")
 
 
-def _prefetch(chosen: list[str]) -> None:
-    known, failed = sets(), []
-    for key in chosen:
-        node = known[key]
-        try:
-            folder = snapshot(node["hub"], node["revision"], node.get("files"))
-            prompts = _prompts(node, chat=node["chat"] or "plain")
-        except UserError as error:
-            print(f"{key}: {error}", file=sys.stderr)
-            failed.append(key)
-            continue
-        pin = f"; pin it: revision: {folder.name}" if node["revision"] != folder.name else ""
-        print(f"{key}: {len(prompts)} prompts, {node['hub']} at {folder.name}{pin}", flush=True)
-    if failed:
-        raise UserError(f"not prefetched: {', '.join(failed)}")
-
-
 def _show(key: str, index: int, chat: str) -> None:
-    prompts = _prompts(sets()[key], chat=chat)
+    prompts = resolve(_node(key, chat), key)()
     require(0 <= index < len(prompts), "index", index, f"0 to {len(prompts) - 1}")
     prompt = prompts[index]
     print(f"id: {prompt.id}\nreference: {prompt.reference[:2000]}\n\n{prompt.text}")
@@ -103,7 +86,8 @@ def main(words: list[str]) -> None:
     one_of("prefetch", given["prefetch"], ("true", "false"))
     require(given["index"].isdecimal(), "index", given["index"], "needs a whole number")
     if given["prefetch"] == "true":
-        _prefetch(chosen or list(sets()))
+        wanted = chosen or list(sets())
+        fetched((key, partial(read_whole, _node(key))) for key in wanted)
     elif not chosen:
         _list()
     for key in chosen if given["prefetch"] == "false" else ():

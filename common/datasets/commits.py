@@ -2,10 +2,13 @@
 holds when a job starts. So each run stores the commit, and numbers are not compared if their runs
 read a set from two commits."""
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from common.config.resolve import resolve
 from common.datasets.hub import local_file, snapshot
+from common.errors import UserError
 from common.results.files import sha256
 
 
@@ -36,6 +39,27 @@ def several(found: dict[str, dict[str, str]]) -> dict[str, dict[str, list[str]]]
 def listed(of: dict[str, list[str]]) -> str:
     """Return the sources of one set of `several` as text for a message."""
     return "; ".join(f"{what}: {', '.join(runs)}" for what, runs in of.items())
+
+
+def fetched(wanted: Iterable[tuple[str, Callable[[], str]]]) -> None:
+    """Call each function, which downloads what its name says, and print what it returns. Raises
+    UserError at the end, naming what could not be downloaded or read."""
+    failed = []
+    for name, get in wanted:
+        try:
+            print(f"{name}: {get()}", flush=True)
+        except UserError as error:
+            print(f"{name}: {error}", file=sys.stderr)
+            failed.append(name)
+    if failed:
+        raise UserError(f"not prefetched: {', '.join(dict.fromkeys(failed))}")
+
+
+def read_whole(node: dict) -> str:
+    """Download a public set if it is missing, read its rows as a job would, and return how many
+    prompts it has and what they were read from (`read_from`)."""
+    number = len(resolve(node, node["name"])())
+    return f"{number} prompts, {read_from(node).get(node['name'], node.get('path') or node['hub'])}"
 
 
 def read_from(node) -> dict[str, str]:

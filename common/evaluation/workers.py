@@ -10,7 +10,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
@@ -26,7 +25,7 @@ from common.errors import Fault, UserError, require
 from common.evaluation.config import Evaluate
 from common.evaluation.engines import Chunk, Rows, drawn, vllm_engine
 from common.types import Prompt
-from common.watch import Watch, parts, stall_s
+from common.watch import Watch, end_with_parent, parts, stall_s
 
 LOOK = 1.0  # most seconds between two calls of `on_chunk`, which may stop the evaluation
 LOOK_S = 5.0  # seconds between two looks at an engine's processes, or two progress reports
@@ -186,7 +185,7 @@ def _work(
     """Serve as an engine's process: answer each chunk with its rows, or with an error."""
     for number in (signal.SIGINT, signal.SIGTERM):  # left to the parent, which then kills this
         signal.signal(number, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
     if gpu is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpu
     engine, told = None, 0.0
@@ -205,8 +204,3 @@ def _work(
             pipe.send(drawn(engine, *chunk))
         except UserError as error:
             pipe.send(error)
-
-
-def _end_with_parent() -> None:
-    multiprocessing.parent_process().join()
-    os._exit(1)

@@ -5,12 +5,12 @@ once.
 
 import multiprocessing
 import os
-import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 
 from common.errors import UserError
+from common.watch import end_with_parent
 
 SHOWN = 40  # characters for the names of running tasks, in 100 columns beside the bar
 Task = tuple[str, Callable, tuple]  # title, function, arguments: all must be picklable
@@ -126,16 +126,6 @@ def run_all(tasks: list[Task], workers: int, then: Sequence[Task] = ()) -> None:
         reasons = "\n".join(f"  {title}: {reason}" for title, reason in failed.items())
         count = f"{len(failed)} of {len(every)} runs"
         raise UserError(f"{count} failed; the same command resumes:\n{reasons}")
-
-
-def end_with_parent() -> None:
-    """Let this worker end, and so give up its runs, when its parent ends or is killed."""
-
-    def watch():
-        multiprocessing.parent_process().join()
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def _start_worker() -> None:

@@ -14,8 +14,8 @@ What differs from the set-up, and what is an argument:
     draws      MaxRL's maze/generate_maze.py (commit c0698eb) draws a million mazes by randomised
                Prim from the corner (1, 1) to (15, 15), with seed 0, and holds 256 of them out:
                generator "prim", ends "corners". Ours are other mazes of the same distribution. The
-               other generators are "depth_first" (long corridors) and "kruskal" (short ones with
-               many branches), and the other ends are two "random" rooms
+               other generator is "depth_first" (long corridors), and the other ends are two
+               "random" rooms
 
 Mazes are split by a hash of grid, start and goal into train, dev (for choosing hyperparameters)
 and test: no test maze is seen before the test.
@@ -34,7 +34,7 @@ MOVES = "UDLR"  # up, down, left, right
 USED = (WALL, FREE, START, GOAL, ROW_END, ASK, DONE, *MOVES)
 VOCABULARY = 32  # tokens of the public model, end and padding included
 WORDS = (*USED, *(f"<{i}>" for i in range(VOCABULARY - 2 - len(USED))))  # the model's tokens
-GENERATORS = ("depth_first", "kruskal", "prim")
+GENERATORS = ("depth_first", "prim")
 ENDS = ("random", "corners")
 SPLITS = {"train": range(0, 80), "dev": range(80, 90), "test": range(90, 100)}
 
@@ -160,7 +160,7 @@ def _grids(
     """Return `size` distinct (grid, target path) pairs of a split."""
     rng = random.Random(f"maze-{split}-{seed}")
     rooms = side // 2
-    tree = {"depth_first": _depth_first, "kruskal": _kruskal, "prim": _prim}[generator]
+    tree = {"depth_first": _depth_first, "prim": _prim}[generator]
     made: dict[str, str] = {}
     tried = 0
     while len(made) < size:
@@ -214,23 +214,6 @@ def _depth_first(rng: random.Random, rooms: int) -> set[Door]:
         doors.add((here, room) if here < room else (room, here))
         seen.add(room)
         walk.append(room)
-    return doors
-
-
-def _kruskal(rng: random.Random, rooms: int) -> set[Door]:
-    """Return the doors of a random tree: take the walls in random order and open each one that
-    separates two trees."""
-    parent, doors = list(range(rooms**2)), set()
-
-    def root(room: int) -> int:
-        while parent[room] != room:
-            parent[room] = room = parent[parent[room]]
-        return room
-
-    for a, b in rng.sample(_walls(rooms), len(_walls(rooms))):
-        if root(a) != root(b):
-            parent[root(a)] = root(b)
-            doors.add((a, b))
     return doors
 
 

@@ -8,10 +8,9 @@ from dataset_nodes import NODES
 from refuses import refuses
 
 from common.comparison.cells import one_source_each
-from common.datasets.commits import read_from
+from common.datasets.commits import read_from, read_whole
 from common.results import provenance
 from common.results.run import Run
-from slurm import prefetch
 
 AMC = NODES["eval=amc23"]
 HUB = AMC["hub"]
@@ -86,4 +85,4 @@ def test_numbers_of_a_set_of_two_commits_are_neither_averaged_nor_compared(tmp_p
 
 def test_prefetch_says_the_commit(hub):
     hub(HUB, "main", {"train.jsonl": ROWS})
-    assert f"revision main is {'c' * 40}" in prefetch._set(AMC | {"chat": "plain"})
+    assert read_whole(AMC | {"chat": "plain"}).endswith(f" prompts, {HUB}@{'c' * 40}")

@@ -27,7 +27,7 @@ def test_list_prefetch_and_show(hub, local, capsys):
     assert lines[key].split()[1:] == ["math-ai/aime25", "test", "30", "math", "cached"]
     assert lines["eval=math500"].endswith("no")
     run("prefetch=true", key)
-    assert capsys.readouterr().out == f"{key}: 30 prompts, math-ai/aime25 at {folder.name}\n"
+    assert capsys.readouterr().out == f"{key}: 30 prompts, math-ai/aime25@{folder.name}\n"
     run(key, "index=7", "chat=qwen")
     shown = capsys.readouterr().out
     assert shown.startswith("id: aime25-7\nreference: 7\n")

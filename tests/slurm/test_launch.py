@@ -189,15 +189,14 @@ def test_a_table_or_a_row_that_there_is_not_is_refused(given, said):
 
 def test_prefetch_downloads_what_the_rows_need_and_names_what_it_could_not(monkeypatch, capsys):
     words = ["paper=two_stage", "table=table2", "row=llama3b_grpo", "prefetch=true"]
-    with pytest.raises(UserError, match=r"not prefetched: meta-llama/.*, .*, amc23"):
+    with pytest.raises(UserError, match=r"not prefetched: model meta-llama/.*, .*, set amc23"):
         launch(words)  # HF_HUB_OFFLINE=1
     assert "not in the cache" in capsys.readouterr().err
     asked_for = []
     monkeypatch.setattr(prefetch, "download", lambda *model: asked_for.append(model) or "there")
-    monkeypatch.setattr(prefetch, "snapshot", lambda hub, *_: asked_for.append(hub) or "there")
-    monkeypatch.setattr(prefetch, "resolve", lambda node, key: lambda: [1])
+    monkeypatch.setattr(prefetch, "read_whole", lambda node: asked_for.append(node) or "there")
     launch(words)
     (x,) = chosen("two_stage", {}, **WORDS | {"row": "llama3b_grpo"}).runs
     assert asked_for[0] == (x.model.path, x.model.revision)
     assert len(asked_for) == 1 + 6
-    assert "set math_train: 1 prompts, there" in capsys.readouterr().out
+    assert "set math_train: there" in capsys.readouterr().out

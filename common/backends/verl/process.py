@@ -6,13 +6,11 @@ killed outright, it cannot do that. Then Ray's agents end by themselves after a 
 the next launch of that run removes the folder and any agents that are left.
 """
 
-import ctypes
 import json
 import os
 import re
 import secrets
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -32,7 +30,7 @@ from common.backends.verl.stand_in import stand_in
 from common.config.files import ROOT
 from common.errors import Fault, UserError
 from common.results.files import write, write_json
-from common.watch import Watch, parts, stall_s
+from common.watch import Watch, die_with_parent, parts, stall_s
 
 PLUGIN = "common.backends.verl.plugin"
 MODULES = "VERL_USE_EXTERNAL_MODULES"  # verl imports these in each of its processes
@@ -167,7 +165,7 @@ def _attempt(
                 cwd=scratch,
                 start_new_session=True,  # Ctrl-C goes to us only; we end the child below
                 pass_fds=(keep_open,),
-                preexec_fn=_die_with_parent,
+                preexec_fn=die_with_parent,
             )
         shared: set[str] = set()
         failure = None
@@ -190,10 +188,6 @@ def keep_ray_logs(scratch: Path, log: Path) -> None:
     for logs in (*scratch.glob("session_latest/logs"), *scratch.glob("ray/session_latest/logs")):
         with suppress(OSError):  # report the launch's failure, not this one
             shutil.copytree(logs, log.with_suffix(".ray"), ignore_dangling_symlinks=True)
-
-
-def _die_with_parent() -> None:
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
 def follow(

@@ -24,7 +24,7 @@ from rich.progress import track
 
 from common.results.files import config_hash, read_csv, write_csv, write_json
 from common.results.run import Run
-from common.sweeps.schedule import end_with_parent
+from common.watch import end_with_parent
 from papers.f_grpo.simulation.config import Simulation
 from papers.f_grpo.simulation.formulas import ascend, draw, gradient, metrics
 
