@@ -28,15 +28,12 @@ def pages() -> dict[str, str]:
     names = verdicts.papers(HOME, REFERENCE)
     found = [verdicts.paper(name, HOME, REFERENCE / name) for name in names]
     parts = {
-        "README.md": (readme.MARKS, readme.table(found, REFERENCE)),
-        "docs/cluster-week.md": (readme.WEEK_MARKS, readme.week(found, REFERENCE)),
-        "docs/evidence.md": (readme.VERDICT_MARKS, readme.verdicts(found)),
-        "papers/study/README.md": (readme.STUDY_MARKS, readme.study(REFERENCE)),
+        "README.md": ("answers", readme.table(found, REFERENCE)),
+        "docs/cluster-week.md": ("week", readme.week(found, REFERENCE)),
+        "docs/evidence.md": ("verdicts", readme.verdicts(found)),
+        "papers/study/README.md": ("study", readme.study(REFERENCE)),
     }
-    return {
-        name: replaced(name, (ROOT / name).read_text(), marks, part)
-        for name, (marks, part) in parts.items()
-    }
+    return {file: replaced(ROOT / file, *part) for file, part in parts.items()}
 
 
 def gpu_hours() -> pd.DataFrame:

@@ -24,10 +24,9 @@ from common.datasets.prompts import stated
 from common.datasets.templates import INSTRUCTIONS
 from common.evaluation.config import Evaluate
 from common.experiment import Experiment
+from common.results.tables import replaced
 from common.sweeps.plan import Reproduce, Sweep, evaluations_of, runs_of
 
-START = "<!-- Written by `make docs`: the printed settings beside those of the cluster rows. -->"
-END = "<!-- End of what `make docs` writes. -->"
 PAPERS = [name for name in papers() if (ROOT / "papers" / name / "README.md").exists()]
 SHOWN = 4  # rows that a deviation names
 DRAW = ", draw "  # in the name of a benchmark that is drawn several times
@@ -98,12 +97,12 @@ def section(paper: str) -> str:
     rows = planned(paper)
     listed = list(dict.fromkeys(one for row in rows for one in row.differs))
     numbers = {one: i for i, one in enumerate(listed, 1)}
-    lines = [START, "", *items(paper, rows, numbers), "", "Deviations from what is printed:", ""]
+    lines = ["", *items(paper, rows, numbers), "", "Deviations from what is printed:", ""]
     for one, number in numbers.items():
         lines.append(f"{number}. {one}. {named(rows, one)}.")
     if not listed:
         lines.append(f"{_none(rows)}.")
-    return "\n".join([*lines, "", END])
+    return "\n".join([*lines, "", ""])
 
 
 def named(rows: list[Planned], difference: str) -> str:
@@ -153,6 +152,4 @@ def _some(rows: list[Planned]) -> str:
 def readme(paper: str) -> tuple[Path, str]:
     """Return (the README file, its text with the section made anew)."""
     path = ROOT / "papers" / paper / "README.md"
-    before, _, rest = path.read_text().partition(START)
-    _, _, after = rest.partition(END)
-    return path, before + section(paper) + after
+    return path, replaced(path, "deviations", section(paper))

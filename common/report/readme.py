@@ -19,10 +19,6 @@ from common.report.verdicts import KINDS, RL, Claim, Paper, simulated
 from common.results.tables import markdown
 from common.sweeps.cost import Range
 
-MARKS = ("<!-- answers: written by `make docs` -->", "<!-- end of answers -->")
-VERDICT_MARKS = ("<!-- verdicts: written by `make docs` -->", "<!-- end of verdicts -->")
-WEEK_MARKS = ("<!-- week: written by `make docs` -->", "<!-- end of week -->")
-STUDY_MARKS = ("<!-- study: written by `make docs` -->", "<!-- end of study -->")
 # the method of each paper in the study, and the GRPO that it is compared with at its rate
 METHODS = ("F-GRPO (gamma=0.5)", "FADE", "IAC", "CW-GRPO (by group)", "GRPO-N")
 STUDY_HEAD = [
@@ -74,8 +70,7 @@ def table(papers: list[Paper], reference: Path) -> str:
             if claim.kind == RL and not claim.ours:
                 link = f"[{one.title}](papers/{one.name}/README.md)"
                 *numbers, decided = _numbers(claim, gaps, study, power)
-                low, high = (f"{x:,.0f}" for x in hours.loc[one.name, ["low", "high"]])
-                cost = f"{low} to {high}"
+                cost = str(Range(*hours.loc[one.name, ["low", "high"]]))
                 lines.append([link, claim.headline, *numbers, cost, decided])
     return markdown(HEAD, lines, "llrrrlrr")
 
@@ -90,11 +85,8 @@ def week(papers: list[Paper], reference: Path) -> str:
         line = [titles[paper], "all" if part == "all" else table_title(part)]
         for row in rows.to_dict("records"):
             hours, count = Range(row["low"], row["high"]), row["trainings"]
-            one_place = count * WEEK_HOURS * row["gpus"]
-            ends = [
-                min(count, GPUS // row["gpus"] * int(one_place / took))
-                for took in (hours.high, hours.low)
-            ]
+            places, each = GPUS // row["gpus"], count * WEEK_HOURS * row["gpus"]
+            ends = (min(count, places * int(each / end)) for end in (hours.high, hours.low))
             weeks = hours * (1 / (GPUS * WEEK_HOURS))
             line += [str(hours), str(weeks), f"{Range(*ends)} of {count}"]
         decided = ["not known" if pd.isna(x) else f"{100 * x:.0f} %" for x in rows["decided"]]

@@ -11,6 +11,7 @@ import pandas as pd
 import yaml
 
 from common.errors import UserError
+from common.results.checks import check_rows, checked_counts
 from common.results.files import read_csv, sha256_of
 
 WORDS = {
@@ -93,8 +94,6 @@ def collect(runs: Iterable[Path]) -> tuple[dict[Path, pd.DataFrame], list[str]]:
     tables that cannot be read, evaluations of a checkpoint other than the chosen one, and rows with
     the run_id of an earlier folder.
     """
-    from common.results.checks import check_rows
-
     found: dict[Path, pd.DataFrame] = {}
     left_out: list[str] = []
     seen: dict[str, Path] = {}
@@ -126,8 +125,6 @@ def evaluations(run: Path) -> list[pd.DataFrame]:
 
 def counts_of(run: Path) -> tuple[pd.DataFrame, list[str]]:
     """Return (the counts of all evaluations of a run, with their `step`; what was left out)."""
-    from common.results.checks import checked_counts
-
     frames, problems = [], []
     for path in sorted((run / "eval").glob("step-?????-counts.csv")):
         frame, more = checked_counts(path)

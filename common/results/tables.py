@@ -1,6 +1,8 @@
 """Tables as markdown. They are not written by pandas, which uses tabulate: it pads its columns, so
 that a longer word in one cell would change every line of a committed table."""
 
+from pathlib import Path
+
 from common.errors import require
 
 
@@ -16,10 +18,11 @@ def escaped(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-def replaced(name: str, text: str, marks: tuple[str, str], part: str) -> str:
-    """Return the `text` of the page `name` with `part` between its two `marks`. Raises UserError
-    where a mark is missing."""
-    start, end = marks
-    require(start in text and end in text, name, "marks", f"keep {start} and {end} in it")
+def replaced(path: Path, name: str, part: str) -> str:
+    """Return the text of a page with `part` between the marks of that name. Raises UserError where
+    a mark is missing."""
+    text = path.read_text()
+    start, end = f"<!-- {name}: written by `make docs` -->\n", f"<!-- end of {name} -->"
+    require(start in text and end in text, str(path), "marks", f"keep {start.strip()} and {end}")
     before, rest = text.split(start, 1)
-    return f"{before}{start}\n{part}{end}{rest.split(end, 1)[1]}"
+    return f"{before}{start}{part}{end}{rest.split(end, 1)[1]}"

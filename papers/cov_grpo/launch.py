@@ -1,7 +1,4 @@
-"""CW-GRPO's tables on a cluster, as `rlvr submit paper=cov_grpo` takes them.
-
---help lists all command-line arguments. configs/reproduce.yaml holds rows and scales.
-"""
+"""CW-GRPO's tables on a cluster; `rlvr submit paper=cov_grpo` lists their rows."""
 
 from slurm.tables import Table
 

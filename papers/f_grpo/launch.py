@@ -1,7 +1,4 @@
-"""F-GRPO's tables on a cluster, as `rlvr submit paper=f_grpo` takes them.
-
---help lists all command-line arguments. configs/reproduce.yaml holds rows and scales.
-"""
+"""F-GRPO's tables on a cluster; `rlvr submit paper=f_grpo` lists their rows."""
 
 from slurm.tables import Table
 

@@ -1,7 +1,5 @@
 """FADE's tables on a cluster, as `rlvr submit paper=fade` takes them.
 
---help lists all command-line arguments. configs/reproduce.yaml holds rows and scales.
-
 The 7B rows start from a supervised fine-tuned model, and the 32B rows choose their prompts by solve
 rates. Both are made by jobs that the rows wait for. Run `python -m papers.fade.sft prepare` first:
 it makes the training files of the fine-tuning.

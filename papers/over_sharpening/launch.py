@@ -1,7 +1,4 @@
-"""Over-sharpening's tables on a cluster, as `rlvr submit paper=over_sharpening` takes them.
-
---help lists all command-line arguments. configs/reproduce.yaml holds rows and scales.
-"""
+"""Over-sharpening's tables on a cluster; `rlvr submit paper=over_sharpening` lists their rows."""
 
 from slurm.tables import Table
 

@@ -1,7 +1,4 @@
-"""The two-stage paper's tables on a cluster, as `rlvr submit paper=two_stage` takes them.
-
---help lists all command-line arguments. configs/reproduce.yaml holds rows and scales.
-"""
+"""The two-stage paper's tables on a cluster; `rlvr submit paper=two_stage` lists their rows."""
 
 from slurm.tables import Table
 
