@@ -62,12 +62,12 @@ class Compared(NamedTuple):
         return f"{row['scope']}: {row['parameter']}: {self.ours}{printed} ({source})"
 
 
-def beside(x: Experiment, pool: int | None, sampled: Sampled | None = None) -> list[Compared]:
+def beside(x: Experiment, sampled: Sampled | None = None) -> list[Compared]:
     """Return every printed row with our value beside it."""
     folder = ROOT / "papers" / x.paper / "published"
     with open(folder / "hyperparameters.csv", newline="") as file:
         printed = list(csv.DictReader(file))
-    said, ours = _comparisons(x.paper), asdict(x) | derived(x, pool, sampled)
+    said, ours = _comparisons(x.paper), asdict(x) | derived(x, sampled)
     return [_compare(x, row, said, ours) for row in printed]
 
 
@@ -148,7 +148,7 @@ def spelled(value: Any) -> str:
     return short(" ".join(str(value).split())) or "none"
 
 
-def derived(x: Experiment, pool: int | None, sampled: Sampled | None = None) -> dict[str, Any]:
+def derived(x: Experiment, sampled: Sampled | None = None) -> dict[str, Any]:
     """Return the settings that no single key of the Experiment states, by the names that
     compared.yaml uses."""
     s, o, e, train = x.sampling, x.optim, x.eval, x.data.train
@@ -158,7 +158,6 @@ def derived(x: Experiment, pool: int | None, sampled: Sampled | None = None) -> 
     named = {"instruction": train.get("instruction"), "chat": train.get("chat")}
     asked = INSTRUCTIONS.get(named["instruction"])
     problems = [stated(node) or 0 for node in x.data.benchmarks.values()]
-    an_epoch = pool and max(1, pool // s.prompts)  # verl drops the rest of an epoch
     known: dict[str, Any] = {
         "optimizer": "AdamW",
         "scheduler": "constant",
@@ -170,9 +169,6 @@ def derived(x: Experiment, pool: int | None, sampled: Sampled | None = None) -> 
         "mini_batch": s.prompts // o.mini_batches,
         "completions": s.prompts * s.group_size // o.mini_batches,
         "warmup_ratio": o.warmup_steps / o.steps if o.steps else MISSING,
-        "pool": pool or MISSING,
-        "epochs": o.steps / an_epoch if an_epoch else MISSING,
-        "passes_per_checkpoint": e.every / an_epoch if an_epoch else MISSING,
         "filtered": train.get("solve_rate") is not None,
         "grader": first.get("convention", grader),
         "format": more[0].get("convention", "matched") if more else "none",

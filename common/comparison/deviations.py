@@ -53,7 +53,7 @@ def planned(paper: str) -> list[Planned]:
             for sweep in one.sweeps:
                 known = sweep.table in tables or sweep.table.startswith("table_fig")
                 for run, sampled in sampled_runs(one, sweep) if known else ():
-                    rows = beside(run, None, sampled)
+                    rows = beside(run, sampled)
                     differs = [row.difference for row in rows if row.same is False]
                     said = {row.row["parameter"] for row in rows if row.same is not None}
                     found.setdefault(run.run_id, Planned(scale, run, sampled, differs, said))

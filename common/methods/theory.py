@@ -32,14 +32,7 @@ from common.config.schema import Method, Reward
 from common.config.strict import strict
 from common.config.words import pairs
 from common.methods import rate
-from common.methods.binding import (
-    Bound,
-    all_groups,
-    bind,
-    check,
-    group_weights,
-    observe,
-)
+from common.methods.binding import Bound, all_groups, bind, check, group_weights, observe
 from common.methods.exact import masses
 
 SOLVE_RATES = [0.1, 0.3, 0.5, 0.7, 0.9]

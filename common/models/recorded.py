@@ -2,7 +2,6 @@
 one by one from Python takes longer than they run."""
 
 from collections.abc import Callable
-from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -23,12 +22,8 @@ def passes(model, *, temperature: float, dtype: torch.dtype) -> Callable:
     size = sum(parameter.numel() for parameter in model.parameters())
     eager = model.is_gradient_checkpointing or size > SMALL or not is_plain_llama(model)
     if eager or model.device.type != "cuda":
-        return partial(_eager, model, temperature, dtype)
+        return lambda batch: log_probs(model, batch, temperature, dtype)
     return Recorded(model, temperature, dtype)
-
-
-def _eager(model, temperature: float, dtype: torch.dtype, batch: RolloutBatch):
-    return log_probs(model, batch, temperature, dtype)
 
 
 class Recorded:

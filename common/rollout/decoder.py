@@ -67,7 +67,13 @@ class LlamaDecoder:
         self.hidden = None  # (P, 1, 1, T), True where no later token sees a place of the cache
         if not real.all():
             self.hidden = F.pad(~real, (0, self.max_tokens))[:, None, None, :]
-        self.turns = self._turns(length + self.max_tokens, ids.device)
+        # cos and signed sin of all positions, (length, 1, D) each; None if they depend on which
+        # positions are asked for together
+        self.turns = None
+        if not self.depends_on_length():
+            places = torch.arange(length + self.max_tokens, device=ids.device)
+            cos, sin = self.rotary(self.embedding[:1], places[None])
+            self.turns = [cos[0, :, None], signed(sin)[0, :, None]]
         self.position = mask.sum(1)  # the next token's position, padding not counted
         positions = (mask.cumsum(1) - 1).clamp(min=0)
         seen = causal(length, ids.device) if self.hidden is None else causal_after_padding(real)
@@ -109,14 +115,6 @@ class LlamaDecoder:
 
     def depends_on_length(self) -> bool:
         return self.rotary.rope_type in ("dynamic", "longrope")
-
-    def _turns(self, length: int, device) -> list[torch.Tensor] | None:
-        """Return cos and signed sin of positions 0 to `length` - 1, (length, 1, D) each; None if
-        they depend on which positions are asked for together."""
-        if self.depends_on_length():
-            return None
-        cos, sin = self.rotary(self.embedding[:1], torch.arange(length, device=device)[None])
-        return [cos[0, :, None], signed(sin)[0, :, None]]
 
     def rotations(self, x, positions):
         """Return cos and signed sin of `positions` (B, new), (B, 1, new, D) each."""

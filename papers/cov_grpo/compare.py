@@ -25,7 +25,6 @@ def stability(log: pd.DataFrame) -> dict[str, float]:
     entropy_swing  largest rise after a low, max_t H_t - min_{s<=t} H_s, over all steps
     entropy_drop   first block minus the smallest: collapse
     entropy_jitter mean |H_{t+1} - H_t| of single steps
-    entropy_end    the last block
     """
     curve = blocks(log, ["entropy"])
     H = curve["entropy"]
@@ -35,7 +34,6 @@ def stability(log: pd.DataFrame) -> dict[str, float]:
         "entropy_swing": (H - H.cummin()).max(),
         "entropy_drop": H.iloc[0] - H.min(),
         "entropy_jitter": log["entropy"].diff().abs().mean(),
-        "entropy_end": H.iloc[-1],
     }
 
 

@@ -53,10 +53,9 @@ def planned(paper: str):
 @pytest.mark.sweep
 @pytest.mark.parametrize("paper", deviations.PAPERS)
 def test_every_printed_row_is_compared_in_some_run_or_has_a_reason(paper):
-    pool = 39202 if paper == "f_grpo" else None  # what its own training set counts when it is read
     compared, reasons, rows = set(), set(), set()
     for one in planned(paper):
-        for beside in printed.beside(one.run, pool, one.sampled):
+        for beside in printed.beside(one.run, one.sampled):
             name = (beside.row["scope"], beside.row["parameter"])
             rows.add(name)
             if beside.same is not None:
@@ -95,7 +94,7 @@ def test_every_row_of_every_paper_deviates_as_is_said(paper, monkeypatch):
 
 def test_words_are_compared_too():
     x = load([*TINY, "backend=local"], "f_grpo")
-    rows = {one.row["parameter"]: one for one in printed.beside(x, None)}
+    rows = {one.row["parameter"]: one for one in printed.beside(x)}
     assert rows["optimizer"].same
     assert rows["loss aggregation"].same
     assert rows["verifier"].same is False
@@ -105,7 +104,7 @@ def test_words_are_compared_too():
     assert "verifier: countdown, printed math-verify" in rows["verifier"].difference
     grader = {"_target_": "common.verifiers.math.verify", "convention": "math_verify"}
     graded = replace(x, data=replace(x.data, verifier=grader))
-    rows = {one.row["parameter"]: one for one in printed.beside(graded, None)}
+    rows = {one.row["parameter"]: one for one in printed.beside(graded)}
     assert rows["verifier"].same
 
 
@@ -129,7 +128,7 @@ def test_both_clips_are_compared_at_32b():
     x = load(["experiment=cluster/cwm32b_grpo"], "fade")
     for loss, same in (({}, True), ({"eps_high": 0.2}, False), ({"eps_low": 0.1}, False)):
         other = replace(x, method=replace(x.method, loss=x.method.loss | loss))
-        rows = {one.row["parameter"]: one for one in printed.beside(other, None)}
+        rows = {one.row["parameter"]: one for one in printed.beside(other)}
         assert rows["PPO clip 32B"].same is same
         assert rows["PPO clip 7B"].same is None
         assert rows["system"].same is False

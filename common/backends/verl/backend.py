@@ -23,17 +23,7 @@ from rich.progress import Progress
 from common.backends import snapshots
 from common.backends.prompts import prompts, sets
 from common.backends.tracking import mirror
-from common.backends.verl import (
-    config,
-    data,
-    dlc,
-    eased,
-    layout,
-    process,
-    reward,
-    rows,
-    tuning,
-)
+from common.backends.verl import config, data, dlc, eased, layout, process, reward, rows, tuning
 from common.backends.verl.checkpoints import LATEST, checkpointed
 from common.backends.verl.sizes import facts, sizes_of
 from common.backends.verl.stand_in import stand_in

@@ -29,14 +29,7 @@ from common.config.schema import Folder
 from common.errors import require
 from common.metrics import weights
 from common.results.files import write_csv
-from papers.fade.weights.checkpoints import (
-    Checkpoint,
-    change,
-    check_same,
-    locate,
-    named,
-    tensors,
-)
+from papers.fade.weights.checkpoints import Checkpoint, change, check_same, locate, named, tensors
 
 HEAD, REST = "output head", "rest"
 THIRDS = ("early", "mid", "late")

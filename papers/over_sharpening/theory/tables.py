@@ -66,20 +66,17 @@ def modes_checks(draws: int = 2000, seed: int = 0) -> pd.DataFrame:
     others = _others(best, ref, rng)
     reached = formulas.objective(best, ref, A, BETA)
     beaten = formulas.objective(others, ref, A, BETA).max(0) > reached + 1e-9
-    rows = [
-        _row("Theorem 2.1: no policy beats Eq. 2 in Eq. 1", beaten),
-        _row(
-            "Corollary 2.1: Eq. 2 lowers no correct mode",
-            formulas.over_sharpened(best, ref, correct),
-        ),
-    ]
+    found = {
+        "Theorem 2.1: no policy beats Eq. 2 in Eq. 1": beaten,
+        "Corollary 2.1: Eq. 2 lowers no correct mode": formulas.over_sharpened(best, ref, correct),
+    }
     counts = rng.multinomial(8, ref)
     hat = formulas.batch_optimum(ref, counts, A, BETA)
     others = _others(hat, ref, rng)
     target = formulas.batch_target(counts, A)
     reached = formulas.objective(hat, ref, target, BETA)
     beaten = formulas.objective(others, ref, target, BETA).max(0) > reached + 1e-9
-    rows.append(_row("Theorem 2.2: no policy beats Eq. 4 in the linear objective", beaten))
+    found["Theorem 2.2: no policy beats Eq. 4 in the linear objective"] = beaten
     # Eq. 3 as printed, tested against Eq. 4: a policy with the sampled wrong modes pushed down,
     # and for A >= 0 the true maximiser
     wrong = (counts > 0) & ~correct
@@ -88,9 +85,7 @@ def modes_checks(draws: int = 2000, seed: int = 0) -> pd.DataFrame:
     down /= down.sum(1, keepdims=True)
     printed = formulas.printed_objective
     better = printed(down, ref, counts, A, BETA) > printed(hat, ref, counts, A, BETA) + 1e-9
-    rows.append(
-        _row("Theorem 2.2: Eq. 4 maximises Eq. 3 as printed, a wrong mode sampled", better[has])
-    )
+    found["Theorem 2.2: Eq. 4 maximises Eq. 3 as printed, a wrong mode sampled"] = better[has]
     positive, better, suppressed = np.where(correct, A, 0.0), [], []
     for i in range(min(200, draws)):
         one = (ref[i], counts[i], positive[i])
@@ -101,18 +96,14 @@ def modes_checks(draws: int = 2000, seed: int = 0) -> pd.DataFrame:
         better.append(printed(true, *one, BETA) > printed(hat_i, *one, BETA) + 1e-9)
         unsampled = counts[i] == 0
         suppressed.append((true[unsampled] > ref[i][unsampled] * (1 + 1e-12)).any())
-    rows.append(_row("Theorem 2.2: Eq. 4 maximises Eq. 3 as printed, all A >= 0", np.array(better)))
-    rows.append(
-        _row(
-            "The maximiser of Eq. 3 as printed, all A >= 0, suppresses what is not sampled",
-            np.array(suppressed),
-        )
+    suppresses = "The maximiser of Eq. 3 as printed, all A >= 0, suppresses what is not sampled"
+    return _counted(
+        found
+        | {"Theorem 2.2: Eq. 4 maximises Eq. 3 as printed, all A >= 0": better}
+        | {suppresses: suppressed}
+        | {"Theorem B.1 is a natural-gradient step": _natural(ref, hat, target)}
+        | {"Theorem B.1 is a gradient step on softmax logits": _gradient(ref, hat, target)}
     )
-    rows.append(_row("Theorem B.1 is a natural-gradient step", _natural(ref, hat, target)))
-    rows.append(
-        _row("Theorem B.1 is a gradient step on softmax logits", _gradient(ref, hat, target))
-    )
-    return pd.DataFrame(rows)
 
 
 def _others(best: np.ndarray, ref: np.ndarray, rng) -> np.ndarray:
@@ -150,8 +141,10 @@ def _gradient(ref, hat, target, eta: float = 0.5) -> np.ndarray:
     return np.abs(new - claimed).max(1) > 0.01 * np.abs(claimed - ref).max(1) + 1e-12
 
 
-def _row(statement: str, violated: np.ndarray) -> dict:
-    return {"statement": statement, "cases": len(violated), "violated": int(violated.sum())}
+def _counted(found: dict) -> pd.DataFrame:
+    """Return statement, cases and violated from {statement: whether each case violates it}."""
+    rows = [(name, len(violated), np.count_nonzero(violated)) for name, violated in found.items()]
+    return pd.DataFrame(rows, columns=["statement", "cases", "violated"])
 
 
 # ---- Theorem 2.3 and what IAC does to Z'
@@ -215,7 +208,7 @@ def group_checks(groups: pd.DataFrame) -> pd.DataFrame:
             g["Z_iac_equalised"] > g["Z"] / slack
         ),
     }
-    return pd.DataFrame([_row(name, np.asarray(bad)) for name, bad in statements.items()])
+    return _counted(statements)
 
 
 # ---- Theorem 2.4 and Corollary 2.2
@@ -287,5 +280,5 @@ def coupling_checks(
         "case 2: seen mode, lower bound": seen < lower - tiny,
         "Corollary 2.2: R > 1 means the seen mode gains more": (seen <= unseen)[lower > upper],
     }
-    setting = {"G": G, "coupling": coupling, "width": width, "repeats": repeats}
-    return pd.DataFrame([setting | _row(name, np.asarray(bad)) for name, bad in checks.items()])
+    found = _counted(checks).assign(G=G, coupling=coupling, width=width, repeats=repeats)
+    return found[["G", "coupling", "width", "repeats", "statement", "cases", "violated"]]

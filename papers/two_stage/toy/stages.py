@@ -3,21 +3,6 @@ action stays rare. In the second, exploration, the best action overtakes the lea
 
 import numpy as np
 
-COLUMNS = [
-    "leader_start",
-    "leader_peak",
-    "leader_end",
-    "best_start",
-    "best_low",
-    "best_at_peak",
-    "best_end",
-    "peak_step",
-    "crossing",
-    "two_stages",
-    "negative_1",
-    "negative_2",
-]
-
 
 class Stages:
     """The record of the leader and the best action along the paths of all seeds: arrays (C, S)."""
@@ -54,7 +39,8 @@ class Stages:
         self.negatives += np.where(np.isnan(self.crossing), seen, 0)
 
     def ends(self, p: np.ndarray, rise: float) -> dict[str, np.ndarray]:
-        """Return COLUMNS after the last policies p, with one entry for each cell and seed.
+        """Return what the paths were like after the last policies p, by name, each with one entry
+        for each cell and seed.
 
         two_stages is 1 if the best action crosses the leader, and before that the leader has risen
         by `rise` or more while the best action had, at the leader's peak, risen by `rise` at most.
@@ -63,18 +49,24 @@ class Stages:
         """
         exploited = self.peak - self.start_leader >= rise
         flat = self.at_peak - self.start_best <= rise
-        columns = [
-            self.start_leader,
-            self.peak,
-            p[self.leader, self.cells],
-            self.start_best,
-            self.low,
-            self.at_peak,
-            p[self.best, self.cells],
-            self.peak_step,
-            self.crossing,
-            (exploited & flat & ~np.isnan(self.crossing)).astype(int),
-            *(np.divide(*part, out=np.full(part[0].shape, np.nan), where=part[1] > 0) for part in
-              (self.by_peak, np.where(np.isnan(self.crossing), 0, self.negatives - self.by_peak))),
-        ]  # fmt: skip
-        return {name: x.ravel() for name, x in zip(COLUMNS, columns, strict=True)}
+        crossed = ~np.isnan(self.crossing)
+        parts = (self.by_peak, np.where(crossed, self.negatives - self.by_peak, 0))
+        shares = [
+            np.divide(*part, out=np.full(part[0].shape, np.nan), where=part[1] > 0)
+            for part in parts
+        ]
+        found = {
+            "leader_start": self.start_leader,
+            "leader_peak": self.peak,
+            "leader_end": p[self.leader, self.cells],
+            "best_start": self.start_best,
+            "best_low": self.low,
+            "best_at_peak": self.at_peak,
+            "best_end": p[self.best, self.cells],
+            "peak_step": self.peak_step,
+            "crossing": self.crossing,
+            "two_stages": (exploited & flat & crossed).astype(int),
+            "negative_1": shares[0],
+            "negative_2": shares[1],
+        }
+        return {name: x.ravel() for name, x in found.items()}

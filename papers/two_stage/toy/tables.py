@@ -21,11 +21,10 @@ from common.results.files import config_hash, write_csv, write_json
 from common.results.run import Run
 from papers.two_stage.toy.config import Cell, Toy
 from papers.two_stage.toy.formulas import draw_below, gradient, negatives
-from papers.two_stage.toy.stages import COLUMNS, Stages
+from papers.two_stage.toy.stages import Stages
 
 KEYS = ["figure", "optimizer", "method", "cell"]
 PATHS = [*KEYS, "step", "action", "mean", "low", "median", "high", "expected"]
-ENDS = [*KEYS, "seed", *COLUMNS]
 CHUNK = 500  # steps whose random numbers are drawn at once
 
 
@@ -34,11 +33,11 @@ def simulate(
 ):
     """Return (paths, ends) of cells that share G and the number of actions.
 
-    They have the columns PATHS and ENDS, without figure, optimizer, method and `expected`. For one
-    optimizer and method, a seed's path depends on the seed, G and the cell only. All cells,
-    optimisers and methods see the same uniform numbers.
+    paths has the columns PATHS without figure, optimizer, method and `expected`; ends has cell,
+    seed and what `Stages` says of their paths. For one optimizer and method, a seed's path depends
+    on the seed, G and the cell only. All cells, optimisers and methods see the same uniform
+    numbers.
     """
-
     G = cells[0].G
     column = lambda values: np.array(values, float).T[..., None]  # noqa: E731
     rewards = column([cell.rewards for cell in cells])  # (V, C, 1)
@@ -81,7 +80,6 @@ def simulate(
 def _spread(cells: list[Cell], step: int, p, band):
     """Return mean and quantiles over seeds of every cell and action at one step. Actions are
     numbered from 1."""
-
     V = len(p)
     low, median, high = np.quantile(p, [band[0], 0.5, band[1]], axis=2)
     numbers = {"mean": p.mean(2), "low": low, "median": median, "high": high}
@@ -97,7 +95,6 @@ def run(config: Toy) -> Path:
     folder, `toy-<hash>`, and a stopped command resumes where it was. paths and ends hold the parts
     that `config` names.
     """
-
     shared = asdict(config)
     for key in ("optimizers", "methods", "results_dir"):
         del shared[key]
@@ -145,7 +142,6 @@ def _part(config: Toy, figure: str, optimizer: str, method: str):
     `expected` is the path of exact expected steps. It is empty for Adam, whose step is not linear
     in g.
     """
-
     together: dict[tuple[int, int], list[Cell]] = {}
     for cell in config.figures[figure]:
         together.setdefault((cell.G, len(cell.policy)), []).append(cell)
@@ -165,4 +161,4 @@ def _part(config: Toy, figure: str, optimizer: str, method: str):
             line = cell.expected(config, method == "negative")
             row = np.searchsorted(config.recorded(), paths.loc[inside, "step"])
             paths.loc[inside, "expected"] = line[row, paths.loc[inside, "action"] - 1]
-    return paths[PATHS], ends[ENDS]
+    return paths[PATHS], ends[[*KEYS, *ends.columns.drop(KEYS)]]

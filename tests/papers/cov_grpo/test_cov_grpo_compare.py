@@ -114,7 +114,6 @@ def test_blocks_and_stability_by_hand():
         "entropy_swing": 0.4,  # 0.2 to 0.6
         "entropy_drop": 0.8,
         "entropy_jitter": (0.5 + 0.3 + 0.4 + 0.2) / 129,
-        "entropy_end": 0.4,
     }
     assert measured == pytest.approx(expected)
 
