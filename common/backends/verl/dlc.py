@@ -17,13 +17,6 @@ from common.rollout.dlc import check_vocabulary, memory_network
 FOLDER = "memory"  # in the work folder: the memory network before the first step
 
 
-def checkpoint(x: Experiment, work: Path) -> str | None:
-    """Return the folder or hub id of the memory network before the first step; None where the
-    method has none."""
-    sampler = x.method.sampler
-    return None if sampler is None else sampler.path or str(work / FOLDER)
-
-
 def prepare(x: Experiment, work: Path, policy: tuple, longest: int) -> None:
     """Write the memory network as it is before the first step, if the method has one. If the method
     gives a checkpoint, only check its vocabulary and context. `policy` is (configuration,
@@ -55,7 +48,7 @@ def settings(x: Experiment, work: Path, policy: str) -> dict[str, object]:
     sampler = x.method.sampler
     if sampler is None:
         return {}
-    path = checkpoint(x, work)
+    path = sampler.path or str(work / FOLDER)
     joint = vllm_dlc.description(
         AutoConfig.from_pretrained(policy), AutoConfig.from_pretrained(path), sampler.mu
     )

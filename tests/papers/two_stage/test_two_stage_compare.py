@@ -9,7 +9,7 @@ from common.comparison import compare
 from common.comparison.spec import spec_of
 from common.results.files import write_csv
 from papers.two_stage.compare import named, toy_rows
-from papers.two_stage.toy.tables import ENDS, PATHS
+from papers.two_stage.toy.tables import PATHS
 
 SPEC = spec_of("two_stage")
 
@@ -46,7 +46,7 @@ def test_toy_rows_by_hand(tmp_path):
     numbers = dict(leader_start=0.5, leader_peak=0.9, leader_end=0.1, best_start=0.1, best_low=0.05)
     numbers |= dict(best_at_peak=0.08, best_end=0.88, peak_step=4, crossing=9, two_stages=1)
     numbers |= dict(negative_1=0.25, negative_2=0.75)
-    write_csv(folder / "ends.csv.gz", pd.DataFrame([end | numbers])[ENDS])
+    write_csv(folder / "ends.csv.gz", pd.DataFrame([end | numbers]))
     key = {name: end[name] for name in ("figure", "optimizer", "method", "cell")}
     lines = [
         key | dict(step=i, action=a, mean=0.5, low=0.2, median=0.5, high=0.2 + 0.1 * a, expected=0)
