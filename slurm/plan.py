@@ -49,7 +49,7 @@ class Job:
 
 def plan(
     experiments: list[Experiment],
-    evaluations: list[Evaluate],
+    evaluations: Sequence[Evaluate],
     commands: Mapping[str, Command] | None = None,
     measures: Sequence[Measure] = (),
     gates: Sequence[Gated] = (),
