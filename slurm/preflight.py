@@ -7,12 +7,12 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
-from importlib import metadata
 from pathlib import Path
 
 from common.backends import backend
 from common.config.files import ROOT
 from common.errors import UserError, require
+from common.results.run import version_of
 from common.sweeps.plan import Command
 from common.sweeps.profiles import Profile
 from slurm import plan, queue
@@ -105,7 +105,7 @@ def _installed(what: str, *names: str) -> None:
     for file in ROOT.glob("constraints-cluster-*.txt"):
         lines = [line.split("==") for line in file.read_text().splitlines()]
         pinned |= {tuple(words) for words in lines if words[0] in names}
-    found = {(name, _version(name)) for name in names}
+    found = {(name, version_of(name)) for name in names}
     if not found & pinned:
         there = " and ".join(f"{n} {v}" for n, v in sorted(found, key=str) if v) or "none"
         wanted = " or ".join(f"{name} {version}" for name, version in sorted(pinned))
@@ -113,13 +113,6 @@ def _installed(what: str, *names: str) -> None:
             f"{what}: needs {wanted}; beside {sys.executable} there is {there}; make setup-cluster,"
             " and submit from .venv-cluster (VENV=.venv-cluster)"
         )
-
-
-def _version(name: str) -> str | None:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def _test_only(text: str, profile: Profile) -> None:

@@ -76,9 +76,9 @@ def _file(run: Run, start: int) -> Path:
     return run.path / "samples" / f"{start:07d}.jsonl.gz"
 
 
-def stored(run: Path, with_response: bool = False) -> pd.DataFrame:
-    """Return all samples of a run without their token ids; with responses only if asked for."""
-    rows, bulk = [], {"ids"} if with_response else {"ids", "response"}
+def stored(run: Path) -> pd.DataFrame:
+    """Return all samples of a run without their responses and token ids."""
+    rows, bulk = [], ("ids", "response")
     for path in sorted((run / "samples").glob("*.jsonl.gz")):
         rows += [{k: v for k, v in row.items() if k not in bulk} for row in read_jsonl(path)]
     return pd.DataFrame(rows)

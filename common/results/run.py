@@ -132,7 +132,7 @@ class Run:
             "processor": platform.machine(),
             "gpus": _gpus(),
             "python": platform.python_version(),
-            "packages": {name: _version(name) for name in PACKAGES},
+            "packages": {name: version_of(name) for name in PACKAGES},
         }
 
 
@@ -179,7 +179,8 @@ def _gpus() -> list[str]:
     return [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
 
 
-def _version(package: str) -> str | None:
+def version_of(package: str) -> str | None:
+    """Return the installed version of a package; None where it is not installed."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

