@@ -17,23 +17,20 @@ class Size:
 
 def with_memory(size: Size, sampler: Any, size_at: Callable[[str], Size | None]) -> list[Size]:
     """Return the sizes of a policy and, if `sampler` is DLC's, of its memory network beside it
-    (common/rollout/dlc.py): a checkpoint, whose size `size_at` finds, or a network of the policy's
-    shape. A checkpoint whose size is not known is left out."""
+    (common/rollout/dlc.py): a checkpoint, whose size `size_at` finds, a copy of the policy, or a
+    random network whose width is divided by `shrink`, always with two embedding tables, for input
+    and output. A checkpoint whose size is not known is left out."""
     if sampler is None:
         return [size]
-    if sampler.path is None:
-        return [size, narrowed(size, sampler.shrink if sampler.start == "random" else 1)]
-    return [size, *filter(None, [size_at(sampler.path)])]
-
-
-def narrowed(size: Size, shrink: int) -> Size:
-    """Return the size of DLC's random memory network beside a policy of this `size`: the width is
-    divided by `shrink`, and there are always two embedding tables, for input and output."""
+    if sampler.path is not None:
+        return [size, *filter(None, [size_at(sampler.path)])]
+    shrink = sampler.shrink if sampler.start == "random" else 1
     tables = 2 * size.vocab * size.hidden
     layers = max(0.0, size.parameters - tables)
-    return replace(
+    memory = replace(
         size,
         parameters=layers / shrink**2 + tables / shrink,
         hidden=size.hidden // shrink,
         kv_width=size.kv_width // shrink,
     )
+    return [size, memory]
