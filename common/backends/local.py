@@ -319,11 +319,7 @@ class Loop:
             extra = {} if token_weights is None else {"token_weights": token_weights[rows]}
             weighted = self.sampler.corrected(advantages[start:stop].reshape(-1, 1), micro)
             loss, clipped = self.method.loss(
-                log_prob,
-                micro.log_probs,
-                weighted,
-                micro.mask,
-                **extra,
+                log_prob, micro.log_probs, weighted, micro.mask, **extra
             )
             if x.method.entropy_coef > 0:
                 loss = loss - x.method.entropy_coef * entropy

@@ -233,9 +233,7 @@ def _measure(
 
 
 def _decide(
-    scope: str,
-    measured: dict[str, Measured | tuple[str, str]],
-    families: dict[str, str],
+    scope: str, measured: dict[str, Measured | tuple[str, str]], families: dict[str, str]
 ) -> tuple[dict, list[dict]]:
     """Return (claim -> verdict, numbers and runs; a row for each comparison) of one scope."""
     known = {name: x for name, x in measured.items() if isinstance(x, Measured)}

@@ -210,11 +210,7 @@ def joined(spec: Spec, rows: pd.DataFrame) -> list[pd.DataFrame]:
 
 
 def compare_cells(
-    spec: Spec,
-    printed: pd.DataFrame,
-    rerun: pd.DataFrame,
-    exact: pd.DataFrame,
-    runs: pd.DataFrame,
+    spec: Spec, printed: pd.DataFrame, rerun: pd.DataFrame, exact: pd.DataFrame, runs: pd.DataFrame
 ) -> pd.DataFrame:
     """Return COLUMNS for every printed cell.
 

@@ -79,26 +79,18 @@ def spec_of(paper: str) -> Spec:
         for name, file in given.pop("evaluated", {}).items()
     }
     how = {(table, metric): (how, of) for table, metric, how, of in given.get("joined", [])}
-    functions = {
-        name: named({"_target_": given[name]}, f"{paper}: {name}")
-        for name in FUNCTIONS & set(given)
+    given |= {x: named({"_target_": given[x]}, f"{paper}: {x}") for x in FUNCTIONS & set(given)}
+    given |= {
+        "published": [
+            (x["table"], x["caption"], {key: tuple(y) for key, y in x["columns"].items()})
+            for x in given["published"]
+        ],
+        "gains": list(map(tuple, given.get("gains", []))),
+        "joined": joined(paper, how),
+        "problems": sizes | given.get("problems", {}),
+        "not_reproducible": [(x["where"], x["why"]) for x in given.get("not_reproducible", [])],
     }
-    return Spec(
-        **given
-        | functions
-        | {"paper": paper, "same_runs": same_runs(paper), "joined": joined(paper, how)}
-        | {"problems": sizes | given.get("problems", {})}
-        | {"gains": list(map(tuple, given.get("gains", [])))}
-        | {
-            "published": [
-                (x["table"], x["caption"], {key: tuple(y) for key, y in x["columns"].items()})
-                for x in given["published"]
-            ],
-            "not_reproducible": [
-                (one["where"], one["why"]) for one in given.get("not_reproducible", [])
-            ],
-        }
-    )
+    return Spec(paper=paper, same_runs=same_runs(paper), **given)
 
 
 def matches(frame: pd.DataFrame, where: Where) -> pd.Series:

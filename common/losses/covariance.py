@@ -161,12 +161,7 @@ def weighted_ppo_clip(
     Weights of 1 give ppo_clip exactly; a weight of 0 counts as clipped.
     """
     loss, clipped = ppo_clip(
-        log_prob,
-        old_log_prob,
-        token_weights * advantages,
-        mask,
-        eps_low=eps_low,
-        eps_high=eps_high,
+        log_prob, old_log_prob, token_weights * advantages, mask, eps_low=eps_low, eps_high=eps_high
     )
     return loss, clipped | (token_weights == 0)
 

@@ -142,16 +142,11 @@ def study(reference: Path) -> str:
         for method in METHODS:
             mine = table[table["method"] == method]
             mine = mine.set_index(["reading", "metric", "against"], drop=False)
+            places = [(LAST, ACCURACY[1], f"{GRPO} {RATE}")]
+            for reading in (LAST, EQUAL):
+                places += [(reading, DIVERSITY[1], f"{GRPO} {rate}") for rate in (RATE, LOWER)]
             cells = [
-                _effect(mine.loc[place]) if place in mine.index else "not run"
-                for place in [
-                    *(
-                        (LAST, ACCURACY[1], f"{GRPO} {RATE}"),
-                        (LAST, DIVERSITY[1], f"{GRPO} {RATE}"),
-                    ),
-                    (LAST, DIVERSITY[1], f"{GRPO} {LOWER}"),
-                    *((EQUAL, DIVERSITY[1], f"{GRPO} {rate}") for rate in (RATE, LOWER)),
-                ]
+                _effect(mine.loc[place]) if place in mine.index else "not run" for place in places
             ]
             lines.append([name, method, *cells, _in_words(mine)])
         judged = pd.read_csv(reference / folder / "controls.csv")

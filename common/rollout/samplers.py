@@ -52,13 +52,7 @@ class Sampler:
     memory: MemoryNetwork | None = None
 
     def __init__(
-        self,
-        policy,
-        tokenizer,
-        sampling: Sampling,
-        micro_batch: int,
-        passes: Callable,
-        again: bool,
+        self, policy, tokenizer, sampling: Sampling, micro_batch: int, passes: Callable, again: bool
     ):
         self.policy, self.tokenizer = policy, tokenizer
         self.sampling, self.micro_batch, self.again = sampling, micro_batch, again

@@ -151,9 +151,12 @@ def exact_delta_mass(p: Array, dz: Array, subset: Array) -> Array:
 def expected_p_pos(p: Array, correct: Array, k: ArrayLike) -> Array:
     """Return E[P_pos | X = k] = sum_{o in C} p(o) (1 - (1 - p(o)/mu_pos)^k) (Lemma B.1, Eq. 18).
 
+    This is the expected mass of the distinct actions among k draws from p that all lie in the mask.
     p and the mask are (V,), k has any shape and the result has k's shape. N does not enter.
     """
-    return _expected_distinct(p, correct, k)
+    # if only one action is correct, q = p / mass = 1: rounding must not put it above 1
+    q = np.minimum(p[correct] / _sum(p, correct), 1.0)
+    return -np.expm1(xlog1py(np.asarray(k)[..., None], -q)) @ p[correct]
 
 
 def expected_p_neg(p: Array, correct: Array, k: ArrayLike, *, N: int) -> Array:
@@ -161,7 +164,7 @@ def expected_p_neg(p: Array, correct: Array, k: ArrayLike, *, N: int) -> Array:
 
     Shapes as in `expected_p_pos`; k <= N.
     """
-    return _expected_distinct(p, ~np.asarray(correct), N - np.asarray(k))
+    return expected_p_pos(p, ~np.asarray(correct), N - np.asarray(k))
 
 
 def expected_s_r(
@@ -201,14 +204,6 @@ def _mixed(rarer: Array, N: ArrayLike) -> Array:
     precision."""
     N = np.asarray(N, float)
     return np.where(N == 1, 0.0, -np.expm1(N * np.log1p(-rarer)) - rarer**N)
-
-
-def _expected_distinct(p: Array, kind: Array, draws: ArrayLike) -> Array:
-    """Return the expected mass of the distinct actions among `draws` i.i.d. draws from p, given
-    that all of them lie in the mask `kind`."""
-    # if only one action is of this kind, q = p / mass = 1: rounding must not put it above 1
-    q = np.minimum(p[kind] / _sum(p, kind), 1.0)
-    return -np.expm1(xlog1py(np.asarray(draws)[..., None], -q)) @ p[kind]
 
 
 def _sum(values: Array, subset: Array) -> Array:

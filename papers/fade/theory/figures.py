@@ -70,9 +70,7 @@ def fig_7(table: pd.DataFrame, path: Path) -> None:
         axis.plot(line["p"], line["exact"], color=color, label=f"alpha={alpha:g}")
         axis.plot(line["p"], line["delta_method"], ":", color=color)
     axis.set(
-        xlabel="solve rate p",
-        ylabel=r"Var$(w(\hat{p}))$",
-        title="16 rollouts; dotted: Eq. 30",
+        xlabel="solve rate p", ylabel=r"Var$(w(\hat{p}))$", title="16 rollouts; dotted: Eq. 30"
     )
     axis.legend()
     save(figure, path, table)

@@ -12,6 +12,7 @@ Arrays are (V, C, S): actions, cells (settings of a figure), seeds.
 """
 
 from dataclasses import asdict
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -104,7 +105,7 @@ def run(config: Toy) -> Path:
     try:
         tables: dict[str, list] = {"paths": [], "ends": []}
         new = False
-        for figure, optimizer, method in _parts(config):
+        for figure, optimizer, method in product(config.figures, config.optimizers, config.methods):
             files = {name: _file(store.path, name, figure, optimizer, method) for name in tables}
             if not all(file.exists() for file in files.values()):
                 (store.path / "DONE").unlink(missing_ok=True)
@@ -125,10 +126,6 @@ def run(config: Toy) -> Path:
     finally:
         store.close()
     return folder
-
-
-def _parts(config: Toy) -> list[tuple[str, str, str]]:
-    return [(f, o, m) for f in config.figures for o in config.optimizers for m in config.methods]
 
 
 def _file(folder: Path, name: str, figure: str, optimizer: str, method: str) -> Path:
