@@ -148,7 +148,8 @@ def assess(
     own = with_own_rows(spec, root, reruns, as_printed, printed)
     scopes = {"published": printed, **own}
     counts: dict[str, pd.DataFrame | Counts] = {**_counts(spec, reruns, as_printed, printed)}
-    equal, areas = at_equal_accuracy(study.counts, _tables_of(stated))
+    named = [str(one.get("table", "")) for one in _selectors(stated)]
+    equal, areas = at_equal_accuracy(study.counts, named)
     if len(equal):
         scopes[LAPTOP] = pd.concat([scopes[LAPTOP], equal], ignore_index=True)
         counts[LAPTOP] = replace(indexed(reruns[LAPTOP].counts), areas=areas)
@@ -194,10 +195,6 @@ def methods_of(stated: list[dict]) -> set[str]:
         found = AT_EQUAL.fullmatch(str(one.get("table", "")))
         named.update(found.groups() if found else [str(one.get("method"))])
     return named
-
-
-def _tables_of(stated: list[dict]) -> list[str]:
-    return list(dict.fromkeys(str(one.get("table", "")) for one in _selectors(stated)))
 
 
 def _counts(

@@ -21,11 +21,6 @@ from collections.abc import Iterable
 import numpy as np
 
 
-def leading_direction(matrix: np.ndarray) -> np.ndarray:
-    """Return the leading right singular vector of a matrix."""
-    return np.linalg.svd(matrix, full_matrices=False)[2][0]
-
-
 def head_gradient(A: np.ndarray, v: np.ndarray, h: np.ndarray) -> np.ndarray:
     """Return (1/N) sum_i A_i v_i x h_i, (V, d)."""
     return (A[:, None] * v).T @ h / len(h)
@@ -142,12 +137,6 @@ def _perpendicular_norm(W: np.ndarray | None, u: np.ndarray, rows: int = 8192) -
     for start in range(0, len(W), rows):
         squares += np.square(perpendicular(W[start : start + rows].astype(np.float64), u)).sum()
     return float(squares**0.5)
-
-
-def rank1(gradient: np.ndarray) -> float:
-    """Return r_1 = s_1^2 / ||W||_F^2."""
-    s = np.linalg.svd(gradient, compute_uv=False)
-    return float(s[0] ** 2 / np.square(s).sum())
 
 
 def rank1_limit(A: np.ndarray, v: np.ndarray, h: np.ndarray, u: np.ndarray) -> float:

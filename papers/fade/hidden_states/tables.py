@@ -25,6 +25,7 @@ from common.config.schema import Folder, Model
 from common.datasets.solve_rate import unfiltered
 from common.errors import require
 from common.experiment import Experiment, load
+from common.metrics import weights
 from common.results.files import write_csv
 from papers.fade.hidden_states import formulas
 from papers.fade.hidden_states.batch import errors, tokens
@@ -78,7 +79,6 @@ def run(config: States, progress: bool = False) -> Path:
 
 def measured(config: States, one: Checkpoint, x: Experiment, prompts: list) -> list[dict]:
     """Return the rows of one checkpoint; `x` has the verifier and the longest response."""
-    from common.metrics import weights
     from common.models.load import load_model
     from common.verifiers.guard import judges
 
@@ -98,15 +98,16 @@ def measured(config: States, one: Checkpoint, x: Experiment, prompts: list) -> l
     at_once = max(1, int(config.block_mb * 2**17 / policy.lm_head.weight.shape[0]))
     weighted = formulas.weightings(found.A, found.correct, config.seed)
     sums = formulas.outer_sums(errors(policy.lm_head, found, at_once), found.h, weighted)
-    gradient, states = (
-        weights.full(lambda matrix=matrix: iter(np.array_split(matrix, -(-len(matrix) // 8192))))
-        for matrix in (sums.pop("gradient"), found.h)
-    )
+    gradient, states = decomposed(sums.pop("gradient")), decomposed(found.h)
     rows = []
     for name, u in (("gradient", gradient.v), ("states", states.v)):
         numbers = formulas.compare(sums, found.h, found.correct, u)
         rows.append(one.about() | {"direction": name, "r1": gradient.rank1} | numbers)
     return rows
+
+
+def decomposed(matrix: np.ndarray) -> weights.Svd:
+    return weights.full(lambda: iter(np.array_split(matrix, -(-len(matrix) // 8192))))
 
 
 def proposition(seed: int) -> pd.DataFrame:
@@ -119,7 +120,7 @@ def proposition(seed: int) -> pd.DataFrame:
     for apart, K, delta in product((False, True), MODES, DELTAS):
         made = dict(K=K, delta=delta, p=SHARE, d=WIDTH, apart=apart)
         A, v, h, mode = formulas.expectation(**made)
-        u = formulas.leading_direction(formulas.head_gradient(A, v, h))
+        u = decomposed(formulas.head_gradient(A, v, h)).v
         wrong = mode > 0
         fixed = {
             "limit": formulas.rank1_limit(A, v, h, u),
@@ -129,6 +130,6 @@ def proposition(seed: int) -> pd.DataFrame:
         }
         for N in TOKENS:
             drawn = formulas.modes(N=N, noise=NOISE, seed=seed, **made)
-            r1 = formulas.rank1(formulas.head_gradient(*drawn[:3]))
+            r1 = decomposed(formulas.head_gradient(*drawn[:3])).rank1
             rows.append({"K": K, "delta": delta, "N": N, "r1": r1} | fixed)
     return pd.DataFrame(rows)

@@ -39,11 +39,11 @@ def test_the_decomposition_is_exact():
     W = formulas.head_gradient(A, v, h)
     loop = sum(a * np.outer(x, y) for a, x, y in zip(A, v, h, strict=True)) / 30
     np.testing.assert_allclose(W, loop)
-    u = formulas.leading_direction(W)
+    u = tables.decomposed(W).v
     M2 = formulas.head_gradient(A, v, formulas.perpendicular(h, u))
     np.testing.assert_allclose(M2 @ u, 0, atol=1e-12)
     limit = formulas.rank1_limit(A, v, h, u)
-    assert limit == pytest.approx(formulas.rank1(W))  # Eq. 33 with these rows' own means
+    assert limit == pytest.approx(tables.decomposed(W).rank1)  # Eq. 33 with these rows' own means
     other = np.eye(6)[0]  # along any other direction it is not r_1
     assert formulas.rank1_limit(A, v, h, other) < limit
 
@@ -66,7 +66,7 @@ def test_blocks_of_tokens_are_all_of_them():
         blocks = (v[start : start + size] for start in range(0, 50, size))
         sums = formulas.outer_sums(blocks, h, weighted)
         np.testing.assert_allclose(sums["gradient"], formulas.head_gradient(A, v, h))
-        u = formulas.leading_direction(sums["gradient"])
+        u = tables.decomposed(sums["gradient"]).v
         h_perp = formulas.perpendicular(h, u)
         numbers = formulas.compare(sums, h, correct, u)
         for name, rows in (("S", correct), ("F", ~correct)):
@@ -105,12 +105,12 @@ def test_compare_by_hand():
 def test_r1_converges_to_its_limit(delta, apart):
     made = dict(K=4, delta=delta, p=0.3, d=32, apart=apart)
     A, v, h, _ = formulas.expectation(**made)
-    u = formulas.leading_direction(formulas.head_gradient(A, v, h))
+    u = tables.decomposed(formulas.head_gradient(A, v, h)).v
     limit = formulas.rank1_limit(A, v, h, u)
     gaps = []
     for N in (100, 2_000, 40_000):
         drawn = formulas.modes(N=N, noise=1.0, seed=0, **made)[:3]
-        gaps.append(abs(formulas.rank1(formulas.head_gradient(*drawn)) - limit))
+        gaps.append(abs(tables.decomposed(formulas.head_gradient(*drawn)).rank1 - limit))
     assert gaps[0] > gaps[1] > gaps[2]
     assert gaps[2] < 0.01
     assert 0.3 < limit < 0.999  # and it is not 1: R is not 0
