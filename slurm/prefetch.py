@@ -5,8 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from common.datasets.commits import fetched, public, read_whole
-from common.datasets.hub import local_file, snapshot
+from common.datasets.commits import fetched, public, read_from, read_whole
 from common.errors import require
 from common.evaluation.config import Evaluate
 from common.experiment import Experiment
@@ -76,8 +75,7 @@ def all_is_here(found: Chosen, offline: bool) -> None:
     for one in models(found.runs, found.commands.values()):
         model_is_here(one, offline)
     for node in sets(found.runs, found.evaluations) if offline else []:
-        if not (node.get("path") or local_file(node["name"], node.get("local"))):
-            snapshot(node["hub"], node["revision"], node.get("files"), offline=True)
+        read_from(node)
 
 
 def prefetch(found: Chosen) -> None:

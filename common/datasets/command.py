@@ -18,8 +18,7 @@ from common.config.resolve import resolve
 from common.config.strict import strict
 from common.config.words import options
 from common.datasets.benchmark import Benchmark
-from common.datasets.commits import fetched, read_whole
-from common.datasets.hub import local_file, snapshot
+from common.datasets.commits import fetched, read_from, read_whole
 from common.errors import UserError, one_of, require
 
 OWN = "hub"  # hub.yaml is for any other set and names none itself
@@ -55,13 +54,10 @@ def _node(key: str, chat: str = "plain") -> dict:
 def _list() -> None:
     print(f"{'set':24} {'hub':44} {'split':11} {'rows':>6} {'verifier':9} here")
     for key, node in sets().items():
-        here = "local file" if local_file(node["name"], node.get("local")) else "no"
-        if here == "no":
-            try:
-                snapshot(node["hub"], node["revision"], node.get("files"), offline=True)
-                here = "cached"
-            except UserError:
-                pass
+        try:
+            here = "local file" if "sha256:" in read_from(node)[node["name"]] else "cached"
+        except UserError:
+            here = "no"
         hub = f"{node['hub']} {node['config'] or ''}"
         rows = "?" if node["rows"] is None else node["rows"]
         print(f"{key:24} {hub:44} {node['split']:11} {rows:>6} {node['verifier']:9} {here}")

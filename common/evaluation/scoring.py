@@ -8,11 +8,11 @@ engine drew the samples.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
 import pandas as pd
-import torch
 import yaml
 
 from common.config.schema import Model
@@ -20,11 +20,11 @@ from common.config.strict import strict
 from common.errors import UserError, require
 from common.evaluation.checkpoints import COUNTS
 from common.evaluation.config import SCORED, Evaluate
+from common.evaluation.engines import local_model
 from common.evaluation.rare_nll import SHARE, change_row, nll, rarest
 from common.evaluation.samples import pairs
 from common.evaluation.store import fill, stored
 from common.metrics.report import from_scores
-from common.models.load import device, load_model
 from common.models.teacher_forcing import scores
 from common.results.columns import COLUMNS
 from common.results.files import read_csv, read_jsonl, write_csv, write_jsonl_gz
@@ -105,8 +105,7 @@ def _load(model: Model, x: Evaluate, last: dict) -> tuple:
     """Return the model and its tokenizer. `last` keeps those of the last call, and no others."""
     if last.get("model") != model:
         last.clear()
-        torch.set_num_threads(x.threads)
-        last |= {"pair": load_model(model, Path(x.results_dir), device(x.device)), "model": model}
+        last |= {"pair": local_model(replace(x, model=model)), "model": model}
     return last["pair"]
 
 
