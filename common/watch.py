@@ -176,8 +176,11 @@ def die_with_parent() -> None:
 def end_with_parent() -> None:
     """Let this worker of `multiprocessing`, and so the runs that it holds, end with its parent."""
 
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
     def watch():
-        multiprocessing.parent_process().join()
+        parent.join()
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()

@@ -252,7 +252,8 @@ def saves(x: Experiment, ends: list[float], gb: float, a: Assumptions) -> Saves 
         steps = min(steps, x.optim.steps)
         found.append((steps, steps * step_s / 60, save_s / (steps * step_s + save_s)))
     steps, minutes, shares = zip(*found, strict=True)
-    return Saves(gb, *(Range(min(one), max(one)) for one in (steps, minutes)), max(shares))
+    spans = (Range(min(steps), max(steps)), Range(min(minutes), max(minutes)))
+    return Saves(gb, *spans, share=max(shares))
 
 
 @dataclass(frozen=True)
