@@ -21,7 +21,7 @@ from common.verifiers.math.shape import (
     written,
 )
 from common.verifiers.math.text import squash, words
-from common.verifiers.math.value import number, same_formula, same_number
+from common.verifiers.math.value import Refused, number, same_formula, same_number
 
 FUNCTION = re.compile(r"\s*([a-zA-Z]\w*)\(([a-zA-Z])\)\s*")
 INTEGER_PARAMETERS = {"k", "n", "m", "l"}
@@ -147,10 +147,6 @@ def _same_value(gold: Shape, answer: Shape, tolerance: Fraction | None) -> bool 
         if verdict:
             return True
     return verdict
-
-
-class Refused(Exception):
-    """Raised for an answer that must not be parsed; the text says why."""
 
 
 def _readings(gold: str, answer: str):

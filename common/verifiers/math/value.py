@@ -5,6 +5,7 @@ take for ever.
 """
 
 import logging
+import math
 import re
 import zlib
 from fractions import Fraction
@@ -24,6 +25,15 @@ REPEATING = re.compile(r"(?P<sign>[-+]?)(?P<n>\d*)\.(?P<a>\d*)\\(?:overline|bar)
 THOUSANDS = re.compile(r"([-+]?)(\d{1,3}(?:,\d{3})+|\d{1,3}(?: \d{3})+)((?:\.\d+)?)")
 FLOAT_DIGITS = 6  # a decimal with fewer significant digits never stands for an exact value
 NAMES = re.compile(r"\\[a-zA-Z]+|[A-Z]")
+LARGEST_EXPONENT = 20_000  # also of the argument of a factorial
+MOST_BITS = 400_000
+MOST_DIGITS = 40_000
+MOST_TERMS = 1000
+GROWING = {"factorial", "factorial2", "binomial", "gamma", "exp", "sinh", "cosh", "tanh", "coth"}
+
+
+class Refused(Exception):
+    """Raised for an answer that must not be computed; the text says why."""
 
 
 class Number(NamedTuple):
@@ -116,9 +126,9 @@ def parsed(text: str):
 def same_formula(gold: str, answer: str, tolerance: Fraction | None = None) -> bool | None:
     """Return whether two formulas (cleaned, not refused) are equal; None if `answer` is not parsed.
 
-    Real or complex values are compared at fixed points, relative to their size, to 40 digits (9
-    where a decimal is involved); equations up to a factor, matrices by element. What has no value
-    (sets, relations, functions without a definition) is left to math_verify.verify.
+    Real or complex values are compared at fixed points, exactly (see `_identical`) or, where a
+    decimal is involved, to 9 digits; equations up to a factor, matrices by element. What has no
+    value (sets, relations, functions without a definition) is left to math_verify.verify.
     """
     from math_verify import verify
     from sympy import Basic, Eq, Expr, MatrixBase
@@ -128,19 +138,21 @@ def same_formula(gold: str, answer: str, tolerance: Fraction | None = None) -> b
         return None
     if not all(isinstance(side, Basic | MatrixBase) for side in (a, b)):
         return False
+    for side in (b, a):
+        for part in side if isinstance(side, MatrixBase) else (side,):
+            bits(part)
     decimal = "." in gold.replace("...", "") or "." in answer.replace("...", "")
+    verdict = None
     if isinstance(a, MatrixBase) and isinstance(b, MatrixBase):
         return a.shape == b.shape and all(
-            _same_values([x], [y], decimal) is True for x, y in zip(a, b, strict=True)
+            _same_values(x, y, decimal) is True for x, y in zip(a, b, strict=True)
         )
     if isinstance(a, Eq) and isinstance(b, Eq):
         verdict = _proportional(a.lhs - a.rhs, b.lhs - b.rhs, decimal)
     elif isinstance(a, Expr) and isinstance(b, Expr):
         verdict = _same_constants(gold, answer, a, b, tolerance)
         if verdict is None:
-            verdict = _same_values([a], [b], decimal)
-    else:
-        verdict = None
+            verdict = _same_values(a, b, decimal)
     return verify(a, b, timeout_seconds=None) if verdict is None else verdict
 
 
@@ -153,25 +165,24 @@ def _same_constants(gold: str, answer: str, a, b, tolerance: Fraction | None) ->
         return None
     for at, formula in enumerate((a, b)):
         if numbers[at] is None:
-            if formula.free_symbols or (value := _value(formula, 0)) is None or value[1] != 0:
+            if formula.free_symbols or (value := _value(formula, 0)) is None or value.imaginary:
                 return None
-            numbers[at] = Number(value[0])
+            numbers[at] = Number(value.real)
     return same_number(numbers[0], numbers[1], tolerance) or None
 
 
-def _same_values(left: list, right: list, decimal: bool) -> bool | None:
-    """Return whether the formulas of both lists have equal values at the points where all are real;
-    complex values count only where no point is real. Return None where no point gives all of them a
-    value."""
+def _same_values(left, right, decimal: bool) -> bool | None:
+    """Return whether two formulas have equal values at the points where both are real; complex
+    values count only where no point is real. Return None where no point gives both a value."""
     complex_verdicts, seen_real = [], False
     for point in range(5):
-        pairs = [(_value(x, point), _value(y, point)) for x, y in zip(left, right, strict=True)]
-        if any(x is None or y is None for x, y in pairs):
+        x, y = _value(left, point), _value(right, point)
+        if x is None or y is None:
             continue
-        near = all(_near(x, y, decimal) for x, y in pairs)
-        if any(x[1] or y[1] for x, y in pairs):
-            complex_verdicts.append(near)
-        elif not near:
+        equal = _equal(x, y, decimal)
+        if x.imaginary or y.imaginary:
+            complex_verdicts.append(equal)
+        elif not equal:
             return False
         else:
             seen_real = True
@@ -185,26 +196,152 @@ def _proportional(left, right, decimal: bool) -> bool | None:
     together; None where no point gives a factor."""
     if {symbol.name for symbol in left.free_symbols} != {s.name for s in right.free_symbols}:
         return False
-    factors = []
-    for point in range(5):
-        x, y = _value(left, point), _value(right, point)
-        if x and y and x[1] == y[1] == 0 and y[0] != 0:
-            factors.append(x[0] / y[0])
-    if not factors:
-        return None
-    return factors[0] != 0 and all(_near((f, 0), (factors[0], 0), decimal) for f in factors)
+    values = [(_value(left, point), _value(right, point)) for point in range(5)]
+    values = [(x, y) for x, y in values if x and y and y.real and not (x.imaginary or y.imaginary)]
+    if not values or not values[0][0].real:
+        return False if values else None
+    (x, y), *rest = values
+    return all(
+        _equal(_product(x, other_y), _product(y, other_x), decimal) for other_x, other_y in rest
+    )
 
 
-def _near(x: tuple, y: tuple, decimal: bool) -> bool:
-    size = max(abs(part) for part in (*x, *y))
-    distance = max(abs(x[0] - y[0]), abs(x[1] - y[1]))
-    return distance <= size * Fraction(1, 10 ** (9 if decimal else 40))
+class Value(NamedTuple):
+    """A constant formula, and the two parts of its value to 50 digits."""
+
+    formula: object
+    real: Fraction
+    imaginary: Fraction
 
 
-def _value(formula, point: int) -> tuple[Fraction, Fraction] | None:
-    """Return the real and imaginary part of `formula` to 50 digits at one of five fixed points;
-    None where it has no value. Each name has a value of its own, positive at points 0 to 3 and
-    negative at 4; i is the imaginary unit."""
+def _product(x: Value, y: Value) -> Value:
+    """Return the product of two real values."""
+    return Value(x.formula * y.formula, x.real * y.real, Fraction(0))
+
+
+def _equal(x: Value, y: Value, decimal: bool) -> bool:
+    size = max(map(abs, (*x[1:], *y[1:])))
+    distance = max(abs(x.real - y.real), abs(x.imaginary - y.imaginary))
+    if distance > size * Fraction(1, 10 ** (9 if decimal else 40)):
+        return False
+    return decimal or _identical(x.formula, y.formula)
+
+
+def _identical(x, y) -> bool:
+    """Return whether two constants that agree in 40 digits are equal. For algebraic numbers this is
+    exact: a difference other than 0 is at least 1 / (u^(degree - 1) l), the bound of Burnikel,
+    Funke, Mehlhorn, Schirra and Schmitt (2001). Others must agree in 300 digits beyond the size of
+    the numbers in them. What takes more than MOST_DIGITS digits is not equal."""
+    if (difference := x - y).is_Rational:
+        return not difference
+    roots: set = set()
+    top, bottom = bits(difference, roots)
+    degree = 1
+    for _, index in roots:
+        degree *= index or 1
+    needed = top * degree + bottom + (1000 if any(not index for _, index in roots) else 0)
+    digits = int((needed + bits(x)[0]) * 0.302) + 20
+    if digits > MOST_DIGITS:
+        return False
+    a, b = (side.evalf(digits, maxn=2 * digits) for side in (x, y))
+    return bool(abs(a - b) <= abs(a) * 10 ** (10 - digits))
+
+
+def bits(node, roots: set | None = None, bound: dict | None = None) -> tuple[float, float]:
+    """Return the logarithms of the bounds u and l of a formula in the sense of `_identical`, before
+    anything in it is computed. Add its roots (base, index) to `roots`, with index 0 for what is not
+    algebraic. A name stands for one of the points of `_value`, or is `bound` by a sum. Raises
+    Refused for what is too large or may take too long to compute."""
+    from sympy import Add, Integral, Mul, Pow, Product, Sum, factorial
+
+    roots, bound = set() if roots is None else roots, bound or {}
+    if node.is_Rational:
+        top, bottom = float(abs(node.p).bit_length()), float(node.q.bit_length() - 1)
+    elif node.is_Symbol or not node.args:
+        if node.is_number:
+            roots.add((node, 2 if node.is_algebraic else 0))
+        top = bottom = bound.get(node, 1.0 if node.is_number else bound.get(None, 14.0))
+    elif isinstance(node, Sum | Product | Integral):
+        top, bottom = _repeated(node, roots, bound)
+    else:
+        parts = [bits(part, roots, bound) for part in node.args]
+        top, bottom = sum(part[0] for part in parts), sum(part[1] for part in parts)
+        if isinstance(node, Add):
+            top = max(part[0] - part[1] for part in parts) + bottom + len(parts)
+        elif isinstance(node, Pow):
+            top, bottom = _power(node, parts[0], roots, bound)
+        elif node.func.__name__ in GROWING:  # factorials, powers of e: as large as 2 ^ argument
+            size = max(_size(part, roots, bound) for part in node.args)
+            if size > LARGEST_EXPONENT:
+                raise Refused(f"an argument of {node.func.__name__} beyond {LARGEST_EXPONENT}")
+            top = 2 * size * (math.log2(size + 2) if isinstance(node, factorial) else 1)
+            bottom = 0 if node.is_integer else top
+            if not node.is_integer:
+                roots.add((node, 0))
+        elif not isinstance(node, Mul) and node.is_number and not node.is_algebraic:
+            roots.add((node, 0))
+            top = bottom = top + bottom + 64
+    if top + bottom > MOST_BITS:
+        raise Refused(f"a number of more than {MOST_BITS} bits")
+    return top, bottom
+
+
+def _power(node, base: tuple, roots: set, bound: dict) -> tuple[float, float]:
+    top, bottom = base
+    size = _size(node.exp, roots, bound)
+    if size > LARGEST_EXPONENT:
+        raise Refused(f"an exponent that may exceed {LARGEST_EXPONENT}")
+    if node.exp.is_Rational:
+        if node.exp.q > 1:
+            roots.add((node.base, node.exp.q))
+        if node.exp.p < 0:
+            top, bottom = bottom, top
+    else:
+        top = bottom = max(top, bottom)
+        if not node.exp.is_integer:
+            roots.add((node, 0))
+    return top * size, bottom * size
+
+
+def _size(node, roots: set, bound: dict) -> float:
+    """Return a bound of the absolute value of an exponent or argument."""
+    top, _ = bits(node, roots, {**bound, None: 1.0})
+    if node.is_number and node.is_real:
+        return float(min(abs(node.evalf(15)), 10**9))
+    return 2 ** min(top, 30)
+
+
+def _repeated(node, roots: set, bound: dict) -> tuple[float, float]:
+    """Return `bits` of a sum, product or integral of one variable: integrals of polynomials, finite
+    sums of at most MOST_TERMS terms, infinite sums (of nothing that is infinite again)."""
+    from sympy import Integral, Product, Sum, oo
+
+    (variable, *limits), *others = node.limits
+    if len(limits) != 2 or others or node.function.atoms(Integral) or node.function.has(oo):
+        raise Refused("a nested or indefinite sum, product or integral")
+    if isinstance(node, Integral):
+        if not node.function.is_polynomial(variable):
+            raise Refused("an integral of no polynomial")
+        roots.add((node, 0))
+    infinite = oo in limits
+    if infinite and not (isinstance(node, Sum) and node.function.is_hypergeometric(variable)):
+        raise Refused("an infinite product, integral or sum of no hypergeometric terms")
+    sizes = [bits(limit, roots, {**bound, None: 1.0})[0] for limit in limits if limit is not oo]
+    if max(sizes, default=0) > 10:
+        raise Refused(f"a sum, product or integral with limits beyond {MOST_TERMS}")
+    if infinite:
+        roots.add((node, 0))
+    terms = 1 if infinite or isinstance(node, Integral) else 2 ** max(sizes)
+    top, bottom = bits(node.function, roots, {**bound, variable: max(sizes, default=1)})
+    if isinstance(node, Product):
+        return terms * top, terms * bottom
+    return top + terms * bottom + 10, terms * bottom
+
+
+def _value(formula, point: int) -> Value | None:
+    """Return the value of `formula` at one of five fixed points; None where it has no value. Each
+    name has a value of its own, positive at points 0 to 3 and negative at 4; i is the imaginary
+    unit."""
     from sympy import I, Rational
 
     points = {}
@@ -213,9 +350,9 @@ def _value(formula, point: int) -> tuple[Fraction, Fraction] | None:
         size = Rational(hashed % 9973 + 57, (9001, 9007, 2003, 499, 4999)[point])
         points[symbol] = I if symbol.name == "i" else -size if point == 4 else size
     try:
-        value = formula.subs(points).doit().evalf(50)
-        real, imaginary = value.as_real_imag()
-        return _fraction(real), _fraction(imaginary)
+        exact = formula.subs(points).doit()
+        real, imaginary = exact.evalf(50).as_real_imag()
+        return Value(exact, _fraction(real), _fraction(imaginary))
     except Exception:  # no value: sympy raises many kinds of errors, or the result is not a number
         return None
 

@@ -14,10 +14,11 @@ from typing import Literal, NamedTuple
 from common.errors import UserError, require
 from common.types import Verdict
 from common.verifiers.math import extract
-from common.verifiers.math.equal import Refused, same
+from common.verifiers.math.equal import same
 from common.verifiers.math.guard import refusal
 from common.verifiers.math.shape import canonical, shape
 from common.verifiers.math.text import clean, squash
+from common.verifiers.math.value import Refused
 
 PRELOAD = ("math_verify",)  # takes a second, once, in the workers' mother process
 Convention = Literal["ours", "boxed", "last_number", "exact", "math_verify", "open_rs"]
