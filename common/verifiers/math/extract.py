@@ -14,8 +14,9 @@ MOST_BOXES = 20
 BOX = re.compile(r"\\f?boxe?d?\s*")
 TOKENS = re.compile(r"<\|[a-z_]{1,20}\|>")
 MARKER = re.compile(
-    r"\banswer\W{0,6}\b(?:is|are)\b\W{0,3}?(?=[^\s:*]|\s)[\s:*]*|\banswer\s*\**\s*[:=][\s*]*"
-    r"|^\s*\**A:[\s*]*",
+    r"\b(?:answer|Antwort|Ergebnis|L[öo]sung)\W{0,6}\b(?:is|are|ist|lautet)\b\W{0,3}?(?=[^\s:*]|\s)[\s:*]*"
+    r"|\b(?:answer|Antwort|Ergebnis|L[öo]sung)\s*\**\s*[:=：][\s*]*|^\s*\**A:[\s*]*"
+    r"|答案\s*(?:应该|应)?[是为為]?\s*[:：]?\s*",
     re.IGNORECASE | re.MULTILINE,
 )
 MATH = re.compile(
@@ -28,10 +29,30 @@ NUMBER = re.compile(
     r"(?<![\w.,/^\\])[-+]?[$€£]?(?:\d{1,3}(?:,(?:\\!)?\d{3})+(?![\d])|\d+)?(?:\.?\d+)?"
     r"(?:(?<=\d)/\d+)?(?:\s*(?:\\?%|percent|pct))?",
 )
+# An expression in plain text: numbers, letters and brackets that operators or nothing join.
+ATOM = (
+    r"(?:\\?(?:sqrt|sin|cos|tan|log|ln|exp)\b|\d+(?:,\d{3})*(?:\.\d+)?\\?[%°!]?|\.\d+|[πi∞]"
+    r"|(?<![A-Za-z])[A-Za-z](?![A-Za-z'’])|\([^()\n]{1,60}\)|\[[^][\n]{1,60}\]|\{[^{}\n]{1,60}\})"
+)
+EXPRESSION = re.compile(
+    r"(?<![\w.])(?:(?:at least|at most|(?:more|less|fewer) than|up to|negative|minus|not|half of|over"
+    r"|under)\s+)?[-+−]?\\?[$€£]?√?"
+    rf"{ATOM}(?>\s*(?:\\(?:cdot|times|pm)|[-+*/^=×·÷−√<>≤≥±:_]{{1,2}})\s*[-−√]*{ATOM}|√?{ATOM})*+"
+    r"(?:\s+(?:(?:hundred|thousand|million|billion|trillion|dozen)s?|squared|cubed|percent"
+    r"|or (?:more|less|fewer))\b)*"
+)
+LABEL = re.compile(r"(?i)(?:step|case|part|equation|problem|question|figure|method|lemma|theorem)\s*$")
+BOLD = re.compile(r"\*\*([^*\n]{1,80})\*\*")
 WORDS = re.compile(r"(?<![\\\w])[A-Za-z]{2,}(?:[ ,]+[A-Za-z]{2,}){2,}(?![\w(])")
 LEADING_WORDS = re.compile(r"\A[A-Za-z][A-Za-z ,:]*(?=\$|\\\(|\\\[)")
 NUMBER_STATED = re.compile(r"(?:\b(?:is|are|was|equals|by|to|of)|[:=])\s*(?=[-+]?[$€£]?[\d.])")
-SENTENCE_END = re.compile(r"\n|\.\s+(?=[A-Z])|\.\s*$|\s+I hope\b")
+INTRODUCED = re.compile(
+    r"(?:(?:[A-Za-z']+ ){2,}|[A-Za-z]+[,:] |[A-Za-z]+ (?:is|are|equals) "
+    r"|(?:about|around|approximately|roughly|exactly|only|so|thus|hence|therefore) )",
+    re.IGNORECASE,
+)
+SENTENCE = re.compile(r"\n|(?<=[.!?])\s+(?=[A-Z*])|(?<=。)")
+SENTENCE_END = re.compile(r"\n|\.\s+(?=[A-Z])|\.\s*$|。|\s+I hope\b")
 
 
 def final_answers(response: str) -> list[str]:
@@ -43,17 +64,21 @@ def final_answers(response: str) -> list[str]:
 
     1. the last \\boxed{} or \\fbox{} (also "\\boxed 7") after the last </think>; a box that never
        closes ends with its formula or line, and is no answer where the response breaks off in it
-    2. what follows the last "####"
-    3. what follows the last "answer is", "answer:" or, at the start of a line, "A:"
-    4. the whole response, where it is one line without three words in a row
-    5. the last formula in $ $, \\( \\) or \\[ \\]
-    6. the last number
-    In 3, a sentence with three words in a row is replaced by its last formula or last number.
+    2. what the last closed <answer> holds, where no box follows it; by the rules 1 and 3 to 7
+    3. what follows the last "####"
+    4. what follows the last "answer is", "answer:" (also in German or Chinese) or, at the start of
+       a line, "A:"
+    5. the whole response, where it is one line and no sentence
+    6. the only expression or bold text of a closing sentence after the last formula
+    7. the last formula in $ $, \\( \\) or \\[ \\], else the last expression in plain text
+    In 4, a sentence is replaced by what 6 and 7 find in it.
     """
     response = after_thought(response)
+    if (inside := tagged(response)) is not None:
+        return final_answers(inside)
     boxes = last_boxes(response)
-    if boxes is not None or "<think>" in response:
-        return boxes or []  # a thought that never ends has an answer only in a box
+    if boxes is not None or "<think>" in response or "<answer>" in response:
+        return boxes or []  # a thought or tag that never ends has an answer only in a box
     tail = TOKENS.sub(" ", response[-TAIL:]).strip()
     start = tail.rfind("####")
     if start >= 0:
@@ -61,10 +86,18 @@ def final_answers(response: str) -> list[str]:
     markers = [match.end() for match in MARKER.finditer(tail)]
     for end in reversed(markers):
         if sentence := _sentence(tail[end:]):
-            return _known(_stated(sentence))
-    if len(response) <= TAIL and "\n" not in tail and not has_prose(tail):
-        return _known(LEADING_WORDS.sub("", tail, count=1))
+            return _known(_stated(sentence) or sentence)
     return _known(_stated(tail))
+
+
+def tagged(response: str) -> str | None:
+    """Return what stands in the last closed <answer>, or None where there is none, where it is
+    empty or where a box follows it."""
+    before, _, after = response.rpartition("</answer>")
+    _, opened, inside = before.rpartition("<answer>")
+    if not opened or not inside.strip() or last_boxes(after):
+        return None
+    return inside.strip()
 
 
 def after_thought(response: str) -> str:
@@ -152,15 +185,37 @@ def _sentence(text: str) -> str:
 
 
 def _stated(text: str) -> str | None:
-    """Return the answer in a statement: all of it if it has no prose, else its last formula, else
-    its last number. A number that is stated after the last formula comes before that formula."""
-    if not has_prose(text) and "\n" not in text:
-        return LEADING_WORDS.sub("", text, count=1)
+    """Return the answer in a statement: all of it where it is one line and no sentence, else the
+    only expression or bold text of the closing sentence, else the last formula or expression."""
     formulas = list(MATH.finditer(text))
+    if "\n" not in text and not has_prose(text):
+        bare = LEADING_WORDS.sub("", text, count=1)
+        found = _expressions(bare)
+        short = INTRODUCED.match(bare) and len(found) == 1 and not formulas
+        return found[0] if short and not re.search(r"\b(?:and|or)\b", bare) else bare
     rest = text[formulas[-1].end() :] if formulas else text
-    if not formulas or NUMBER_STATED.search(rest):
-        return last_number(rest)
-    return next(filter(None, formulas[-1].groups()))
+    if formulas and NUMBER_STATED.search(rest):
+        return next(reversed(_expressions(rest)), None)
+    sentences = SENTENCE.split(rest)[bool(formulas) :]  # the first one is that of the formula
+    closing = next((one for one in reversed(sentences) if any(map(str.isalnum, one))), "")
+    found, bold = _expressions(closing), BOLD.findall(closing)
+    if len(found) == 1 or (not found and len(bold) == 1 and not re.search(r"\d", closing)):
+        return (found or bold)[0]
+    if formulas:
+        return next(filter(None, formulas[-1].groups()))
+    return next(reversed(_expressions(text)), None)
+
+
+def _expressions(text: str) -> list[str | None]:
+    """Return the expressions with a digit, root or constant in plain text, without labels (step 3);
+    None for what an operator joins to something that is no expression."""
+    text, found = BOLD.sub(r"\1", text), []
+    for match in EXPRESSION.finditer(text):
+        before, after = text[: match.start()].rstrip(), text[match.end() :].lstrip()
+        if re.search(r"[\dπ∞√]", match.group()) and not LABEL.search(before):
+            joined = before[-1:] in tuple("+-*/^×·√−<>\\") and len(before) > 1
+            found.append(None if joined or after[:1] in tuple("+*^×·√\\") else match.group())
+    return found
 
 
 def _known(answer: str | None) -> list[str]:
