@@ -32,7 +32,7 @@ NUMBER = re.compile(
 # An expression in plain text: numbers, letters and brackets that operators or nothing join.
 ATOM = (
     r"(?:\\?(?:sqrt|sin|cos|tan|log|ln|exp)\b|\d+(?:,\d{3})*(?:\.\d+)?\\?[%°!]?|\.\d+|[πi∞]"
-    r"|(?<![A-Za-z])[A-Za-z](?![A-Za-z'’])|\([^()\n]{1,60}\)|\[[^][\n]{1,60}\]|\{[^{}\n]{1,60}\})"
+    r"|(?<![A-Za-z])[A-Za-z](?![A-Za-z'’])[²³]?|\([^()\n]{1,60}\)|\[[^][\n]{1,60}\]|\{[^{}\n]{1,60}\})"
 )
 EXPRESSION = re.compile(
     r"(?<![\w.])(?:(?:at least|at most|(?:more|less|fewer) than|up to|negative|minus|not|half of|over"

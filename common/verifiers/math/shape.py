@@ -19,6 +19,24 @@ NAME = re.compile(
     r"(?:\\[a-zA-Z]+(?![a-zA-Z])|[a-zA-Z|():/,<>' ]|⟦[^⟦⟧]*⟧|_\{[^{}]*\}|_\w|[{}]|\^\*)+"
 )
 RELATION = re.compile(r"\\(?:le|ge|neq)(?![a-zA-Z])|[<>]")
+REALS = re.compile(
+    rf"(?:{LETTER}\s*\\in\s*)?(?:\\(?:mathbb|Bbb)\s*\{{?R\}}?|⟦?\s*(?:all|the set of) (?:the )?reals?"
+    r"(?: numbers?| values?)?(?: (?:of|for))?\s*⟧?\s*[a-z]?\s*⟧?)"
+)
+ABSOLUTE = re.compile(rf"\s*\|\s*({LETTER})\s*([-+][^|]*)?\|\s*")
+CONGRUENCE = re.compile(r"(?:(.+?)\\equiv)?(.+?)\\bmod(?![a-z])(.+)")
+POINT = re.compile(r"([A-Z]'*)\s*(\([^()]*,.*\))")
+ROWS = re.compile(r"\[\s*(\[[^][]*\](?:\s*,\s*\[[^][]*\])*)\s*\]")
+SCALED = re.compile(
+    r"([^&=,;]*[^&=,;\s])\s*\\begin\{pmatrix\}((?:(?!\\begin).)*)\\end\{pmatrix\}", re.DOTALL
+)
+# Words that change the number beside them in a way that no rule of text.py knows.
+CHANGED = re.compile(
+    r"⟦[^⟦⟧]*\b(?:at least|at most|no|not|or (?:more|less|fewer|greater)|(?:more|less|fewer|greater|smaller"
+    r"|larger) than|over|under|up to|below|above|almost|nearly|negative|minus|half|halves|thirds?"
+    r"|quarters?|tenths?|hundredths?|squared|cubed|root|factorial|reciprocal|times ten)\b"
+    r"|⟦[^⟦⟧]*[以上下多余至少不倍半负]"
+)
 CLOCK = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?\s*(?:⟦\s*)?(?:([apAP])\.?\s*[mM]\.?)?(?:\s*⟧)?")
 
 
@@ -40,10 +58,16 @@ def shape(text: str, depth: int = 0) -> Shape:
     if depth > 6 or number(text) or CLOCK.fullmatch(text):
         return Shape("value", text)
     text = re.sub(r"(?<=\S)\s*⟦\s*(?:where|such|is|are)\b.*", "", text)
+    if REALS.fullmatch(text):
+        return _interval("", "-\\infty", "\\infty", "()")
     for separators in (";", ","):
         parts = split(text, separators)
         if len(parts) > 1 and len(parts) <= MOST_PARTS:
             return _many([shape(part, depth + 1) for part in parts])
+    if "⟦" in text and len(sides := re.split(r"=(?![^⟦⟧]*⟧)", text)) > 1:
+        bare = [re.sub(r"⟦[^⟦⟧]*⟧|\\[a-zA-Z]+", "", side) for side in sides[:-1]]
+        if all(NAME.fullmatch(side) for side in sides[:-1]) or not re.search("[a-zA-Z]", "".join(bare)):
+            return _named(sides, depth)
     text = _without_remarks(text)
     if len(split(text, ",")) > 1:
         return shape(text, depth + 1)
@@ -56,7 +80,7 @@ def shape(text: str, depth: int = 0) -> Shape:
         parts = (member,) if member.kind != "many" and member.brackets != "=" else member.parts
         return Shape("many", parts=parts, brackets="{}")
     if len(parts := re.split(r"\\cup(?![a-zA-Z])", text)) > 1:
-        return _many([shape(part, depth + 1) for part in parts])
+        return _union([shape(part, depth + 1) for part in parts])
     if match := MEMBER.fullmatch(text):
         return replace(shape(match[2], depth + 1), name=match[1].strip())
     if "\\pm" in text and len(re.findall(r"\\[pm][pm](?![a-zA-Z])", text)) <= 2:
@@ -65,8 +89,23 @@ def shape(text: str, depth: int = 0) -> Shape:
         return _many([shape(upper, depth + 1), shape(lower, depth + 1)])
     if (region := _region(text)) is not None:
         return replace(region, text=text)
+    if match := CONGRUENCE.fullmatch(text):
+        residue, modulus = match[2].strip(), match[3].strip()
+        if residue.removeprefix("-").isdigit() and modulus.isdigit() and int(modulus):
+            residue = str(int(residue) % int(modulus))
+        parts = (shape(residue, depth + 1), shape(modulus, depth + 1))
+        return Shape("tuple", parts=parts, brackets="≡≡", name=(match[1] or "").strip())
     if len(sides := _equation(text)) > 1:
         return _named(sides, depth)
+    if match := POINT.fullmatch(text):
+        return replace(shape(match[2], depth + 1), name=match[1])
+    if match := ROWS.fullmatch(text):
+        rows = "\\\\".join(row.replace(",", "&") for row in re.findall(r"\[([^][]*)\]", match[1]))
+        text = rf"\begin{{pmatrix}}{rows}\end{{pmatrix}}"
+    if match := SCALED.fullmatch(text):
+        cells = re.split(r"(&|\\\\)", match[2])
+        cells[::2] = [f"({match[1]})({cell.strip()})" for cell in cells[::2]]
+        text = rf"\begin{{pmatrix}}{''.join(cells)}\end{{pmatrix}}"
     opening, closing = text[:1], text[-1:]
     if opening in ("(", "[", "]") and closing in (")", "]", "[") and _encloses(text):
         inner = split(text[1:-1], ",;")
@@ -115,8 +154,27 @@ def _many(parts: list[Shape]) -> Shape:
     return Shape("many", parts=tuple(flat))
 
 
+def _union(parts: list[Shape]) -> Shape:
+    """Return the union of sets, with intervals that touch each other made one."""
+    merged = parts[:1]
+    for part in parts[1:]:
+        last = merged[-1]
+        if (
+            all(len(one.parts) == 2 and one.kind == "tuple" for one in (last, part))
+            and (last.brackets[1] == "]" or part.brackets[0] == "[")
+            and written(last.parts[1]) == written(part.parts[0])
+        ):
+            ends = (last.parts[0], part.parts[1])
+            merged[-1] = replace(last, parts=ends, brackets=last.brackets[0] + part.brackets[1])
+        else:
+            merged.append(part)
+    return merged[0] if len(merged) == 1 else _many(merged)
+
+
 def _named(sides: list[str], depth: int) -> Shape:
     *names, value = sides
+    if VARIABLE.fullmatch(value) and not re.search(r"[a-zA-Z]", names[-1]):
+        names, value = [value], names[-1]  # 5 = x
     if NAME.fullmatch(names[0]) and re.search("[a-zA-Z⟦]", names[0]):
         return replace(shape(value, depth + 1), name=names[0].strip())
     if not re.search(r"[a-zA-Z]", re.sub(r"\\[a-zA-Z]+", "", names[0])):
@@ -151,6 +209,14 @@ def _region(text: str) -> Shape | None:
         return _interval(sides[1], sides[0], sides[2], opening + rising[signs[1]])
     left, right = sides
     sign = signs[0]
+    if (match := ABSOLUTE.fullmatch(left)) and sign != "\\neq":  # |x - 1| < 2
+        centre = f"-({match[2]})" if match[2] else ""
+        low, high = f"{centre}-({right})", f"{centre}+({right})" if centre else right
+        if sign in ("<", "\\le"):
+            return _interval(match[1], low, high, "()" if sign == "<" else "[]")
+        outer = ("()", "()") if sign == ">" else ("(]", "[)")
+        below = _interval(match[1], "-\\infty", low, outer[0])
+        return Shape("many", parts=(below, _interval(match[1], high, "\\infty", outer[1])))
     if not VARIABLE.fullmatch(left):
         if not VARIABLE.fullmatch(right):
             return None
@@ -178,7 +244,7 @@ def _without_remarks(text: str) -> str:
     """Return `text` without units and remarks in words: those after it, those before it, and all
     from a "for", "when", "if" or the like on. Other words between formulas become commas. A text
     of words alone is returned unchanged."""
-    if "⟦" not in text:
+    if "⟦" not in text or CHANGED.search(text):
         return text
     formula = re.sub(r"⟦\s*(?:for|when|if|with|since|because|as)\b.*", "", text)
     formula = re.sub(r"⟦[^⟦⟧]*⟧\s*(?:\^\{?[23]\}?|/\s*⟦[^⟦⟧]*⟧)*", " ⟦ ", formula).strip("⟦ .,:;")

@@ -4,7 +4,21 @@ Words keep their place as "⟦words⟧", so that units and remarks can be told f
 """
 
 import re
+from fractions import Fraction
 
+UNITS = {
+    name: names.split()[0]
+    for names in (
+        "meter metre m", "kilometer kilometre km", "centimeter centimetre cm", "millimeter mm",
+        "mile mi", "foot feet ft", "inch inche in", "yard yd", "second sec s", "minute min",
+        "hour hr h", "day", "week", "month", "year yr", "gram g", "kilogram kg", "milligram mg",
+        "pound lb", "ounce oz", "liter litre l", "milliliter ml", "dollar", "cent", "newton n",
+        "joule j", "watt w", "volt v", "kelvin k", "mole mol", "hertz hz", "pascal pa",
+    )
+    for name in names.split()
+}  # fmt: skip
+UNITS |= {name: "" for name in ("per", "square", "sq", "cubic", "squared", "cubed")}
+SHORT_FOR = {"mph": "mile hour", "kmh": "kilometer hour", "kph": "kilometer hour"}
 CHARACTERS = str.maketrans(
     {
         "−": "-", "–": "-", "—": "-", "×": r"\cdot ", "·": r"\cdot ", "÷": "/", "∕": "/",
@@ -12,7 +26,8 @@ CHARACTERS = str.maketrans(
         "≤": r"\le ", "≥": r"\ge ", "≠": r"\neq ", "±": r"\pm ", "≈": r"\approx ", "∀": r"\forall ",
         "²": "^2", "³": "^3", "⁴": "^4", "½": r"\frac{1}{2}", "¼": r"\frac{1}{4}",
         "º": "°", "˚": "°", "⟦": "", "⟧": "", "’": "'", "′": "'", "\u00a0": " ", "\u202f": " ",
-        "€": "", "£": "", "¥": "", "₹": "", "％": "%", "`": "",
+        "€": "", "£": "", "¥": "", "₹": "", "％": "%", "`": "", "⟨": "(", "⟩": ")",
+        "∅": r"\emptyset ", "ℝ": r"\mathbb{R}",
     }
     | {chr(code): chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)}  # fullwidth forms
 )  # fmt: skip
@@ -27,13 +42,18 @@ TEXT = re.compile(
     r"\\(?:text|textbf|textit|textrm|textnormal|textsf|mbox|hbox|mathrm|mathbf|mathit|mathsf"
     r"|boldsymbol|bm|operatorname\*?|rm|bf|it)\s*\{([^{}]*)\}"
 )
+UNIT_TEXT = r"((?:\\(?:text|mathrm|rm|mbox)\s*\{[^{}]*\}|\\cdot|\^\{?\d\}?|\s)+)"
+COMPOSITE = re.compile(
+    rf"(\d(?:\\[ ,;!]|[~\s])*)\\[dt]?frac\s*\{{{UNIT_TEXT}\}}\s*\{{{UNIT_TEXT}\}}"
+)
 SPELLINGS = [
     (re.compile(pattern), replacement)
     for pattern, replacement in (
         (r"<sup>(.*?)</sup>", r"^{\1}"),
         (r"<sub>(.*?)</sub>", r"_{\1}"),
         (r"\\(?:f?boxed?|ensuremath|underline|displaylines)\s*(?=\{)", ""),
-        (r"\\\$|(?<!\\)\\[()\[\]]|\*\*(?=\S[^*]*\*\*)|(?<=[^*\s])\*\*$|^\*\*", ""),
+        (r"\\\$", "¤"),
+        (r"(?<!\\)\\[()\[\]]|\*\*(?=\S[^*]*\*\*)|(?<=[^*\s])\*\*$|^\*\*", ""),
         (r"\$", ""),
         (r"\\[dtc]frac(?![a-zA-Z])", r"\\frac"),
         (r"\\(?:left|right|bigg?[lrm]?|Bigg?[lrm]?|middle)(?=\\?[^a-zA-Z]|\\[lr][a-z]+)\.?", ""),
@@ -44,6 +64,15 @@ SPELLINGS = [
         (r"(?<!\\)\\[!,;:>]|\\(?:q?quad|thinspace|enspace|nobreak|allowbreak)(?![a-zA-Z])", " "),
         (r"(?<!\\)\\ |~|\\h(?:space|skip)\*?\{[^{}]*\}", " "),
         (r"\\lt(?![a-zA-Z])", "<"),
+        (r"\\langle(?![a-zA-Z])", "("),
+        (r"\\rangle(?![a-zA-Z])", ")"),
+        (r"\\varnothing(?![a-zA-Z])|\\\{\s*\\\}|⟦\s*(?:the )?empty set\s*⟧", r"\\emptyset "),
+        (r"\{\s*([^{}]*?)\s*\\choose\s*([^{}]*?)\s*\}", r"\\binom{\1}{\2}"),
+        (r"\(?\s*(?:\\[pb]?mod|⟦\s*mod\s*⟧|(?<![a-zA-Z\\])mod)\s*(?:\{([^{}]*)\}|(\w+))(?:\s*\))?",
+         r" \\bmod \1\2"),
+        (r"\\\\(?:\s*\\\\)+", r"\\\\"),  # doubled row breaks
+        (r"(?<![\w)\]}])\]([^][(),]+,[^][(),]+)(?=[][])", r"(\1"),  # ]1, 2[
+        (r"(?<=[\[(])([^][(),]+,[^][(),]+)\[", r"\1)"),
         (r"\\lbrace(?![a-zA-Z])", r"\\{"),
         (r"\\rbrace(?![a-zA-Z])", r"\\}"),
         (r"\\lbrack(?![a-zA-Z])", "["),
@@ -91,6 +120,34 @@ AND_OR = re.compile(
     r"[,;\s]*⟦[\s,;]*(?:and|or)[\s,;]*⟧[,;\s]*|[,;]?\s*(?<![a-zA-Z\\])(?:and|or)(?![a-zA-Z])(?![^⟦⟧]*⟧)\s*"
     r"|(?<=[\d)}\]])or(?=[A-Z])"
 )
+SMALL = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
+SMALL = (SMALL + " sixteen seventeen eighteen nineteen twenty").split()
+SCALES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+SCALES |= {"dozen": 12, "百": 100, "千": 1000, "万": 10**4, "亿": 10**8}
+VALUE = r"(?:\d[\d,]*(?:\.\d+)?|\\frac\{\d+\}\{\d+\})"
+SPOKEN = rf"(?i:\b(?:{'|'.join(SMALL)})\b)"
+# Words that change the number beside them. Rules in turn; other such words make it no number.
+CHANGES = [
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        (r"(?<=\d)\s*\^\s*\{\s*⟦?\s*(?:st|nd|rd|th)\s*⟧?\s*\}", ""),
+        (r"(?<=\d)(\s*⟦?\s*)(?:st|nd|rd|th)\b", r"\1"),
+        (rf"_\{{?\s*⟦?\s*({SPOKEN})\s*⟧?\s*\}}?", lambda m: f"_{{{_spoken(m[1])}}}"),
+        (rf"(\w+)\s*⟦?\s*(?:in )?base[- ]({SPOKEN}|\d+|⟧\s*\d+)\s*(?:⟧|$)",
+         lambda m: f"{m[1]}_{{{_spoken(m[2].strip('⟧ '))}}}"),
+        (rf"\A\s*(⟦?\s*(?:negative |minus )?)({SPOKEN})(?=(?:[\s-]*(?:{'|'.join(SCALES)})s?)*\s*(?:[a-z]+\s*)?⟧?\s*\Z)",
+         lambda m: f"{'-' * ('n' in m[1])}{_spoken(m[2])}{'⟦' * ('⟦' in m[1])}"),
+        (rf"({VALUE})(\s*⟦?[\s-]*)({'|'.join(SCALES)})s?(?![a-z])", lambda m: _scaled(m[1], m[3]) + m[2]),
+        (rf"({VALUE})(\s*⟦?[\s-]*)({'|'.join(SCALES)})s?(?![a-z])", lambda m: _scaled(m[1], m[3]) + m[2]),
+        (r"⟦?\s*\b(?:negative|minus)\s*⟧?\s*(?=[\d.(\\])|负(?=\d)", "-"),
+        (rf"⟦?\s*\bhalf of\s*⟧?\s*(?={VALUE})", r"\\frac{1}{2}\\cdot "),
+        (rf"({VALUE})\s*⟦?\s*squared\s*⟧?", r"(\1)^2"),
+        (rf"({VALUE})\s*⟦?\s*cubed\s*⟧?", r"(\1)^3"),
+        (r"(?<=[\d}])\s*([\u4e00-\u9fff]+)", r"⟦\1⟧"),
+        (r"\A([-+]?)¤\s*([\d.,]*\d)\Z|\A([-+]?[\d.,]*\d)\s*¤\Z", r"\1\2\3⟦ dollars⟧"),
+        (r"¤|⟦[\s.]*⟧", ""),
+    )
+]  # fmt: skip
 TWO_LETTER_UNITS = r"cm|mm|km|kg|mg|ft|lb|oz|hr|yd|ml|mL|in|cc|am|pm"
 WORD_UNITS = (
     rf"(?>(?:{TWO_LETTER_UNITS}|(?:day|min|sec|cup|way|men|mph|hrs|lbs|yen|won)s?|[a-z]{{4,}})"
@@ -99,8 +156,8 @@ WORD_UNITS = (
 # A unit in plain letters: only after a number, so that products of variables stay.
 UNIT = re.compile(
     rf"(?<![a-zA-Z\\])([-+]?(?:[\d.,]*\d|\\frac\{{\d+\}}\{{\d+\}})(?:/\d+)?|\}}|\\pi)"
-    rf"(?:\s+{WORD_UNITS}(?:(?:\s+|/){WORD_UNITS}|/[hs])*|(?:{TWO_LETTER_UNITS})|m(?=\^[23]))"
-    rf"(?:\^\{{?[23]\}}?)?\s*(?=$|[,;)])"
+    rf"((?:\s+{WORD_UNITS}(?:(?:\s+|/){WORD_UNITS}|/[hs])*|(?:{TWO_LETTER_UNITS})|m(?=\^[23]))"
+    rf"(?:\^\{{?[23]\}}?)?)\s*(?=$|[,;)])"
 )
 MIXED = re.compile(
     r"(?<![\w.}^_/)\]])(\d+)\s*\\frac\{(\d+)\}\{(\d+)\}|(?<![\w.}^_/)\]])(\d+)\s+(\d+)/(\d+)(?!\d)"
@@ -122,15 +179,17 @@ def clean(text: str) -> str:
         text = pattern.sub(replacement, text)
     if "\\\\" in text and "\\begin" not in text:
         text = re.sub(r"\\\\(?=[a-zA-Z(\[{])", r"\\", text)  # a doubled escape, no new row
-    text = text.translate(CHARACTERS).strip()
+    text = COMPOSITE.sub(_unit, text.translate(CHARACTERS).strip())
     for _ in range(3):  # nested as in \text{\textbf{(C)}}
         text, count = TEXT.subn(_words, text)
         if not count:
             break
     for pattern, replacement in SPELLINGS:
         text = pattern.sub(replacement, text)
+    for pattern, replacement in CHANGES:
+        text = pattern.sub(replacement, text)
     text = AND_OR.sub(", ", text)
-    text = UNIT.sub(r"\1 ", text)
+    text = UNIT.sub(r"\1⟦\2⟧ ", text)
     text = MIXED.sub(_sum, text)
     text = re.sub(r"^-\s*(?=\(\d+\+\\frac)", "-", text)
     text = APPLIED.sub(r"\\\1\2(\3)", text)
@@ -151,12 +210,26 @@ def words(text: str) -> str:
     return letters if len(letters) == 1 else letters.lower()
 
 
+def units(text: str) -> set[str]:
+    """Return the units in a cleaned `text`, under one name each; {} where other words stand beside
+    them."""
+    found = set()
+    for inside in re.findall(r"⟦([^⟦⟧]*)⟧", text):
+        names = [SHORT_FOR.get(name, name) for name in re.findall("[a-zA-Z]+", inside.lower())]
+        names = " ".join(names).split()
+        names = [UNITS.get(name, UNITS.get(name.removesuffix("s"))) for name in names]
+        if None not in names:
+            found.update(names)
+    return found - {""}
+
+
 def _words(match: re.Match) -> str:
     inside = match.group(1)
     bare = inside.strip()
     if inside.startswith("⟦") or not bare:
         return inside
-    if re.fullmatch(r"[A-Z](?:\s*,\s*[A-Z])+", bare):
+    based = match.string[match.end() :].lstrip().startswith("_")  # \text{AF}_{16}
+    if re.fullmatch(r"[A-Z](?:\s*,\s*[A-Z])+", bare) or (based and bare.isalnum()):
         return inside
     if bare in ("%", "percent", "pct"):
         return "%"
@@ -171,6 +244,22 @@ def _words(match: re.Match) -> str:
     if bare in ("e", "i") or not any(map(str.isalpha, bare)):
         return f" {inside} "
     return f"⟦{inside}⟧"
+
+
+def _unit(match: re.Match) -> str:
+    above, below = (re.sub(r"\\[a-z]+|[^a-zA-Z]", " ", part) for part in match.groups()[1:])
+    return rf"{match[1]}\text{{{above} per {below}}}"
+
+
+def _spoken(word: str) -> str:
+    return str(SMALL.index(word.lower())) if word.lower() in SMALL else word
+
+
+def _scaled(value: str, word: str) -> str:
+    if "frac" in value:
+        return rf"{value}\cdot {SCALES[word]}"
+    scaled = Fraction(value.replace(",", "")) * SCALES[word]
+    return str(scaled if scaled.denominator == 1 else float(scaled))
 
 
 def _sum(match: re.Match) -> str:

@@ -21,7 +21,7 @@ RATIO = re.compile(
 )
 TEN = re.compile(r"(?P<sign>[-+]?)10\^(?:(?P<p>\d)|\{(?P<q>[-+]?\d{1,3})\})")
 MIXED = re.compile(r"(?P<sign>[-+]?)\((?P<n>\d+)\+\\frac\{(?P<a>\d+)\}\{(?P<b>\d+)\}\)")
-REPEATING = re.compile(r"(?P<sign>[-+]?)(?P<n>\d*)\.(?P<a>\d*)\\(?:overline|bar)\{?(?P<b>\d+)\}?")
+REPEATING = re.compile(r"(?P<sign>[-+]?)(?P<n>\d*)\.(?P<a>\d*)\\(?:overline|bar|dot)\{?(?P<b>\d+)\}?")
 THOUSANDS = re.compile(r"([-+]?)(\d{1,3}(?:,\d{3})+|\d{1,3}(?: \d{3})+)((?:\.\d+)?)")
 FLOAT_DIGITS = 6  # a decimal with fewer significant digits never stands for an exact value
 NAMES = re.compile(r"\\[a-zA-Z]+|[A-Z]")
