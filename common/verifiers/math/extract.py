@@ -31,12 +31,12 @@ NUMBER = re.compile(
 )
 # An expression in plain text: numbers, letters and brackets that operators or nothing join.
 ATOM = (
-    r"(?:\\?(?:sqrt|sin|cos|tan|log|ln|exp)\b|\d+(?:,\d{3})*(?:\.\d+)?\\?[%°!]?|\.\d+|[πi∞]"
+    r"(?:\\?(?:sqrt|sin|cos|tan|log|ln|exp)\b\s*|\d+(?:,\d{3})*(?:\.\d+)?\\?[%°!]?|\.\d+|[πi∞]"
     r"|(?<![A-Za-z])[A-Za-z](?![A-Za-z'’])[²³]?|\([^()\n]{1,60}\)|\[[^][\n]{1,60}\]|\{[^{}\n]{1,60}\})"
 )
 EXPRESSION = re.compile(
     r"(?<![\w.])(?:(?:at least|at most|(?:more|less|fewer) than|up to|negative|minus|not|half of|over"
-    r"|under)\s+)?[-+−]?\\?[$€£]?√?"
+    r"|under|twice|double|triple|root of)\s+)?[-+−]?\\?[$€£]?√?"
     rf"{ATOM}(?>\s*(?:\\(?:cdot|times|pm)|[-+*/^=×·÷−√<>≤≥±:_]{{1,2}})\s*[-−√]*{ATOM}|√?{ATOM})*+"
     r"(?:\s+(?:(?:hundred|thousand|million|billion|trillion|dozen)s?|squared|cubed|percent"
     r"|or (?:more|less|fewer))\b)*"
@@ -48,7 +48,7 @@ LEADING_WORDS = re.compile(r"\A[A-Za-z][A-Za-z ,:]*(?=\$|\\\(|\\\[)")
 NUMBER_STATED = re.compile(r"(?:\b(?:is|are|was|equals|by|to|of)|[:=])\s*(?=[-+]?[$€£]?[\d.])")
 INTRODUCED = re.compile(
     r"(?:(?:[A-Za-z']+ ){2,}|[A-Za-z]+[,:] |[A-Za-z]+ (?:is|are|equals) "
-    r"|(?:about|around|approximately|roughly|exactly|only|so|thus|hence|therefore) )",
+    r"|(?:about|around|approximately|roughly|exactly|only|so|thus|hence|therefore|also) )",
     re.IGNORECASE,
 )
 SENTENCE = re.compile(r"\n|(?<=[.!?])\s+(?=[A-Z*])|(?<=。)")

@@ -34,7 +34,7 @@ SCALED = re.compile(
 CHANGED = re.compile(
     r"⟦[^⟦⟧]*\b(?:at least|at most|no|not|or (?:more|less|fewer|greater)|(?:more|less|fewer|greater|smaller"
     r"|larger) than|over|under|up to|below|above|almost|nearly|negative|minus|half|halves|thirds?"
-    r"|quarters?|tenths?|hundredths?|squared|cubed|root|factorial|reciprocal|times ten)\b"
+    r"|quarters?|tenths?|hundredths?|squared|cubed|root|twice|double|triple|factorial|reciprocal|times ten)\b"
     r"|⟦[^⟦⟧]*[以上下多余至少不倍半负]"
 )
 CLOCK = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?\s*(?:⟦\s*)?(?:([apAP])\.?\s*[mM]\.?)?(?:\s*⟧)?")
@@ -71,9 +71,9 @@ def shape(text: str, depth: int = 0) -> Shape:
     text = _without_remarks(text)
     if len(split(text, ",")) > 1:
         return shape(text, depth + 1)
-    if text.startswith("\\{") and text.endswith("\\}") and _closes(text[1:-2] + "}", "{", "}"):
+    if text.startswith("\\{") and "emptyset" not in text and text.endswith("\\}") and _closes(text[1:-2] + "}", "{", "}"):
         inner = text[2:-2]
-        condition = re.split(r"\||(?<=\w):", inner, maxsplit=1)
+        condition = re.split(r"\||(?<=\w)\s*:", inner, maxsplit=1)
         if len(condition) == 2 and VARIABLE.fullmatch(condition[0]):
             return shape(condition[1], depth + 1)
         member = shape(inner, depth + 1)
@@ -104,7 +104,7 @@ def shape(text: str, depth: int = 0) -> Shape:
         text = rf"\begin{{pmatrix}}{rows}\end{{pmatrix}}"
     if match := SCALED.fullmatch(text):
         cells = re.split(r"(&|\\\\)", match[2])
-        cells[::2] = [f"({match[1]})({cell.strip()})" for cell in cells[::2]]
+        cells[::2] = [rf"({match[1]})\cdot({cell.strip()})" for cell in cells[::2]]
         text = rf"\begin{{pmatrix}}{''.join(cells)}\end{{pmatrix}}"
     opening, closing = text[:1], text[-1:]
     if opening in ("(", "[", "]") and closing in (")", "]", "[") and _encloses(text):
@@ -177,7 +177,7 @@ def _named(sides: list[str], depth: int) -> Shape:
         names, value = [value], names[-1]  # 5 = x
     if NAME.fullmatch(names[0]) and re.search("[a-zA-Z⟦]", names[0]):
         return replace(shape(value, depth + 1), name=names[0].strip())
-    if not re.search(r"[a-zA-Z]", re.sub(r"\\[a-zA-Z]+", "", names[0])):
+    if not re.search(r"[a-zA-Z]", re.sub(r"⟦[^⟦⟧]*⟧|\\[a-zA-Z]+", "", names[0])):
         return shape(value, depth + 1)  # a chain of numbers: 1/2 + 1/2 = 1
     return Shape("value", "=".join(sides))
 

@@ -70,8 +70,8 @@ SPELLINGS = [
         (r"\{\s*([^{}]*?)\s*\\choose\s*([^{}]*?)\s*\}", r"\\binom{\1}{\2}"),
         (r"\(?\s*(?:\\[pb]?mod|⟦\s*mod\s*⟧|(?<![a-zA-Z\\])mod)\s*(?:\{([^{}]*)\}|(\w+))(?:\s*\))?",
          r" \\bmod \1\2"),
-        (r"\\\\(?:\s*\\\\)+", r"\\\\"),  # doubled row breaks
-        (r"(?<![\w)\]}])\]([^][(),]+,[^][(),]+)(?=[][])", r"(\1"),  # ]1, 2[
+        (r"\\\\(?:\s*\\\\|\s*\[[\d.]+\s*[a-z]{2}\])+", r"\\\\"),  # doubled row breaks
+        (r"(?:(?<=\\cup)|(?<![\w)\]}]))\s*\]([^][(),]+,[^][(),]+)(?=[][])", r"(\1"),  # ]1, 2[
         (r"(?<=[\[(])([^][(),]+,[^][(),]+)\[", r"\1)"),
         (r"\\lbrace(?![a-zA-Z])", r"\\{"),
         (r"\\rbrace(?![a-zA-Z])", r"\\}"),
@@ -87,7 +87,7 @@ SPELLINGS = [
         (r"\\(?:times|ast)(?![a-zA-Z])", r"\\cdot "),
         (r"\\(?:c?dots|ldots|dotsc|dotsb)(?![a-zA-Z])", "..."),
         (r"\\simeq(?![a-zA-Z])", r"\\approx "),
-        (r"\^\s*$", ""),
+        (r"\^\s*$|^\s*\\approx(?![a-zA-Z])", ""),
         (r"\^\s*\{?\s*(?:\\circ|\\degree|\\textcirc|°)\s*\}?|\\degree(?![a-zA-Z])|\\textdegree",
          "°"),
         (r"(?<=\d)\s*-?\s*degrees?\b", "°"),
@@ -130,13 +130,15 @@ SPOKEN = rf"(?i:\b(?:{'|'.join(SMALL)})\b)"
 CHANGES = [
     (re.compile(pattern), replacement)
     for pattern, replacement in (
+        (r"(\d*\.\d*?)(?:(\d)\2{2,}|(\d{2,}?)\3+)\.\.\.", r"\1\\overline{\2\3}"),
         (r"(?<=\d)\s*\^\s*\{\s*⟦?\s*(?:st|nd|rd|th)\s*⟧?\s*\}", ""),
         (r"(?<=\d)(\s*⟦?\s*)(?:st|nd|rd|th)\b", r"\1"),
         (rf"_\{{?\s*⟦?\s*({SPOKEN})\s*⟧?\s*\}}?", lambda m: f"_{{{_spoken(m[1])}}}"),
-        (rf"(\w+)\s*⟦?\s*(?:in )?base[- ]({SPOKEN}|\d+|⟧\s*\d+)\s*(?:⟧|$)",
+        (rf"(\w+)\s*⟦?\s*\(?(?:in )?base[- ]({SPOKEN}|\d+|⟧\s*\d+)\s*\)?\s*(?:⟧|$)",
          lambda m: f"{m[1]}_{{{_spoken(m[2].strip('⟧ '))}}}"),
-        (rf"\A\s*(⟦?\s*(?:negative |minus )?)({SPOKEN})(?=(?:[\s-]*(?:{'|'.join(SCALES)})s?)*\s*(?:[a-z]+\s*)?⟧?\s*\Z)",
-         lambda m: f"{'-' * ('n' in m[1])}{_spoken(m[2])}{'⟦' * ('⟦' in m[1])}"),
+        (rf"\ban?\s+(?={'|'.join(SCALES)})", "1 "),
+        (rf"\A\s*(-?\s*⟦?\s*(?:negative |minus )?)({SPOKEN})(?=(?:[\s-]*(?:{'|'.join(SCALES)})s?)*\s*(?:[a-z]+\s*)?⟧?\s*\Z)",
+         lambda m: f"{'-' * ('n' in m[1] or '-' in m[1])}{_spoken(m[2])}{'⟦' * ('⟦' in m[1])}"),
         (rf"({VALUE})(\s*⟦?[\s-]*)({'|'.join(SCALES)})s?(?![a-z])", lambda m: _scaled(m[1], m[3]) + m[2]),
         (rf"({VALUE})(\s*⟦?[\s-]*)({'|'.join(SCALES)})s?(?![a-z])", lambda m: _scaled(m[1], m[3]) + m[2]),
         (r"⟦?\s*\b(?:negative|minus)\s*⟧?\s*(?=[\d.(\\])|负(?=\d)", "-"),
@@ -236,7 +238,7 @@ def _words(match: re.Match) -> str:
     if bare in ("degrees", "degree", "°"):
         return "°"
     if match.group(0).startswith((r"\mathrm", r"\mathbf", r"\mathit", r"\boldsymbol", r"\bm")):
-        before = match.string[: match.start()].rstrip()
+        before = re.sub(r"(?:\\[ ,;:!]|~|\s)+\Z", "", match.string[: match.start()])
         unit = bare not in ("e", "i", "d") and before[-1:].isdigit()
         return f"⟦{inside}⟧" if (len(bare) > 1 and bare.isalpha()) or unit else f" {inside} "
     if match.group(0).startswith(r"\operatorname"):
