@@ -16,7 +16,7 @@ TOKENS = re.compile(r"<\|[a-z_]{1,20}\|>")
 MARKER = re.compile(
     r"\b(?:answer|Antwort|Ergebnis|L[öo]sung)\W{0,6}\b(?:is|are|ist|lautet)\b\W{0,3}?(?=[^\s:*]|\s)[\s:*]*"
     r"|\b(?:answer|Antwort|Ergebnis|L[öo]sung)\s*\**\s*[:=：][\s*]*|^\s*\**A:[\s*]*"
-    r"|答案\s*(?:应该|应)?[是为為]?\s*[:：]?\s*",
+    r"|答案?\s*(?:应该|应)?(?:[是为為]\s*[:：]?|[:：])\s*",
     re.IGNORECASE | re.MULTILINE,
 )
 MATH = re.compile(
@@ -31,14 +31,15 @@ NUMBER = re.compile(
 )
 # An expression in plain text: numbers, letters and brackets that operators or nothing join.
 ATOM = (
-    r"(?:\\?(?:sqrt|sin|cos|tan|log|ln|exp)\b\s*|\d+(?:,\d{3})*(?:\.\d+)?\\?[%°!]?|\.\d+|[πi∞]"
+    r"(?:\\(?!cdot|times|pm|text)[a-zA-Z]+\s*(?:\{[^{}\n]{0,60}\})*"
+    r"|(?:sqrt|sin|cos|tan|log|ln|exp)\b\s*|\d+(?:,\d{3})*(?:\.\d+)?\\?[%°!]?|\.\d+|[πi∞]"
     r"|(?<![A-Za-z])[A-Za-z](?![A-Za-z'’])[²³]?|\([^()\n]{1,60}\)|\[[^][\n]{1,60}\]|\{[^{}\n]{1,60}\})"
 )
 EXPRESSION = re.compile(
-    r"(?<![\w.])(?:(?:at least|at most|(?:more|less|fewer) than|up to|negative|minus|not|half of|over"
+    r"(?<![A-Za-z0-9_.])(?i:(?:between|can't be|cannot be|isn't|at least|at most|(?:more|less|fewer) than|up to|negative|minus|not|half of|over"
     r"|under|twice|double|triple|root of)\s+)?[-+−]?\\?[$€£]?√?"
     rf"{ATOM}(?>\s*(?:\\(?:cdot|times|pm)|[-+*/^=×·÷−√<>≤≥±:_]{{1,2}})\s*[-−√]*{ATOM}|√?{ATOM})*+"
-    r"(?:\s+(?:(?:hundred|thousand|million|billion|trillion|dozen)s?|squared|cubed|percent"
+    r"[百千万亿]?(?:\s+(?:(?:hundred|thousand|million|billion|trillion|dozen)s?|squared|cubed|percent"
     r"|or (?:more|less|fewer))\b)*"
 )
 LABEL = re.compile(r"(?i)(?:step|case|part|equation|problem|question|figure|method|lemma|theorem)\s*$")
@@ -48,7 +49,7 @@ LEADING_WORDS = re.compile(r"\A[A-Za-z][A-Za-z ,:]*(?=\$|\\\(|\\\[)")
 NUMBER_STATED = re.compile(r"(?:\b(?:is|are|was|equals|by|to|of)|[:=])\s*(?=[-+]?[$€£]?[\d.])")
 INTRODUCED = re.compile(
     r"(?:(?:[A-Za-z']+ ){2,}|[A-Za-z]+[,:] |[A-Za-z]+ (?:is|are|equals) "
-    r"|(?:about|around|approximately|roughly|exactly|only|so|thus|hence|therefore|also) )",
+    r"|[，\u4e00-\u9fff]+|(?:about|around|approximately|roughly|exactly|only|so|thus|hence|therefore|also) )",
     re.IGNORECASE,
 )
 SENTENCE = re.compile(r"\n|(?<=[.!?])\s+(?=[A-Z*])|(?<=。)")
@@ -93,6 +94,7 @@ def final_answers(response: str) -> list[str]:
 def tagged(response: str) -> str | None:
     """Return what stands in the last closed <answer>, or None where there is none, where it is
     empty or where a box follows it."""
+    response = re.sub(r"(?i)<(/?)answer>", r"<\1answer>", response)
     before, _, after = response.rpartition("</answer>")
     _, opened, inside = before.rpartition("<answer>")
     if not opened or not inside.strip() or last_boxes(after):
@@ -209,11 +211,13 @@ def _stated(text: str) -> str | None:
 def _expressions(text: str) -> list[str | None]:
     """Return the expressions with a digit, root or constant in plain text, without labels (step 3);
     None for what an operator joins to something that is no expression."""
-    text, found = BOLD.sub(r"\1", text), []
+    text, found, end = BOLD.sub(r"\1", text), [], 0
     for match in EXPRESSION.finditer(text):
         before, after = text[: match.start()].rstrip(), text[match.end() :].lstrip()
         if re.search(r"[\dπ∞√]", match.group()) and not LABEL.search(before):
             joined = before[-1:] in tuple("+-*/^×·√−<>\\") and len(before) > 1
+            listed = found and before[end:].strip(" ,$") in ("and", "or", "to")
+            joined, end = joined or listed, match.end()
             found.append(None if joined or after[:1] in tuple("+*^×·√\\") else match.group())
     return found
 

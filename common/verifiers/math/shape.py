@@ -23,7 +23,7 @@ REALS = re.compile(
     rf"(?:{LETTER}\s*\\in\s*)?(?:\\(?:mathbb|Bbb)\s*\{{?R\}}?|⟦?\s*(?:all|the set of) (?:the )?reals?"
     r"(?: numbers?| values?)?(?: (?:of|for))?\s*⟧?\s*[a-z]?\s*⟧?)"
 )
-ABSOLUTE = re.compile(rf"\s*\|\s*({LETTER})\s*([-+][^|]*)?\|\s*")
+ABSOLUTE = re.compile(rf"\s*\|\s*(\d*)\s*({LETTER})\s*([-+][^|]*)?\|\s*")
 CONGRUENCE = re.compile(r"(?:(.+?)\\equiv)?(.+?)\\bmod(?![a-z])(.+)")
 POINT = re.compile(r"([A-Z]'*)\s*(\([^()]*,.*\))")
 ROWS = re.compile(r"\[\s*(\[[^][]*\](?:\s*,\s*\[[^][]*\])*)\s*\]")
@@ -33,8 +33,8 @@ SCALED = re.compile(
 # Words that change the number beside them in a way that no rule of text.py knows.
 CHANGED = re.compile(
     r"⟦[^⟦⟧]*\b(?:at least|at most|no|not|or (?:more|less|fewer|greater)|(?:more|less|fewer|greater|smaller"
-    r"|larger) than|over|under|up to|below|above|almost|nearly|negative|minus|half|halves|thirds?"
-    r"|quarters?|tenths?|hundredths?|squared|cubed|root|twice|double|triple|factorial|reciprocal|times ten)\b"
+    r"|larger) than|over|under|up to|below|above|almost|nearly|negative|minus|half|halves|thirds?|exceeds?|never|between"
+    r"|quarters?|tenths?|(?:hundred|thousand)ths?|squared|cubed|root|twice|double|triple|factorial|reciprocal|times ten)\b"
     r"|⟦[^⟦⟧]*[以上下多余至少不倍半负]"
 )
 CLOCK = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?\s*(?:⟦\s*)?(?:([apAP])\.?\s*[mM]\.?)?(?:\s*⟧)?")
@@ -209,19 +209,22 @@ def _region(text: str) -> Shape | None:
         return _interval(sides[1], sides[0], sides[2], opening + rising[signs[1]])
     left, right = sides
     sign = signs[0]
-    if (match := ABSOLUTE.fullmatch(left)) and sign != "\\neq":  # |x - 1| < 2
-        centre = f"-({match[2]})" if match[2] else ""
-        low, high = f"{centre}-({right})", f"{centre}+({right})" if centre else right
-        if sign in ("<", "\\le"):
-            return _interval(match[1], low, high, "()" if sign == "<" else "[]")
-        outer = ("()", "()") if sign == ">" else ("(]", "[)")
-        below = _interval(match[1], "-\\infty", low, outer[0])
-        return Shape("many", parts=(below, _interval(match[1], high, "\\infty", outer[1])))
-    if not VARIABLE.fullmatch(left):
-        if not VARIABLE.fullmatch(right):
+    if not VARIABLE.fullmatch(left) and not ABSOLUTE.fullmatch(left):
+        if not VARIABLE.fullmatch(right) and not ABSOLUTE.fullmatch(right):
             return None
         left, right = right, left
         sign = {"<": ">", ">": "<", "\\le": "\\ge", "\\ge": "\\le"}.get(sign, sign)
+    if match := ABSOLUTE.fullmatch(left):  # |2x - 1| < 3
+        factor, name, centre = match[1] or "1", match[2], f"-({match[3] or 0})"
+        low, high = (rf"\frac{{{centre}{way}({right})}}{{{factor}}}" for way in "-+")
+        if factor == "1" and not match[3]:
+            low, high = f"-{right.strip()}", right
+        if sign in ("<", "\\le"):
+            return _interval(name, low, high, "()" if sign == "<" else "[]")
+        ends = ("(]", "[)") if sign == "\\ge" else ("()", "()")
+        pairs = (("-\\infty", low), (high, "\\infty"))
+        parts = [_interval(name, *pair, end) for pair, end in zip(pairs, ends, strict=True)]
+        return None if sign == "\\neq" else Shape("many", parts=tuple(parts))
     if sign == "\\neq":
         below = _interval(left, "-\\infty", right, "()")
         return Shape("many", parts=(below, _interval(left, right, "\\infty", "()")))

@@ -87,7 +87,7 @@ SPELLINGS = [
         (r"\\(?:times|ast)(?![a-zA-Z])", r"\\cdot "),
         (r"\\(?:c?dots|ldots|dotsc|dotsb)(?![a-zA-Z])", "..."),
         (r"\\simeq(?![a-zA-Z])", r"\\approx "),
-        (r"\^\s*$|^\s*\\approx(?![a-zA-Z])", ""),
+        (r"\^\s*$|^\s*(?:\\approx(?![a-zA-Z])|=)", ""),
         (r"\^\s*\{?\s*(?:\\circ|\\degree|\\textcirc|°)\s*\}?|\\degree(?![a-zA-Z])|\\textdegree",
          "°"),
         (r"(?<=\d)\s*-?\s*degrees?\b", "°"),
@@ -130,6 +130,8 @@ SPOKEN = rf"(?i:\b(?:{'|'.join(SMALL)})\b)"
 CHANGES = [
     (re.compile(pattern), replacement)
     for pattern, replacement in (
+        (rf"\A⟦\s*([-+]?{VALUE}[%°]?)(?=[^⟦⟧\d]*⟧\Z)", r"\1⟦"),
+        (r"\A⟦?\s*(?:one[- ]|a )?half\s*⟧?\Z", r"\\frac{1}{2}"),
         (r"(\d*\.\d*?)(?:(\d)\2{2,}|(\d{2,}?)\3+)\.\.\.", r"\1\\overline{\2\3}"),
         (r"(?<=\d)\s*\^\s*\{\s*⟦?\s*(?:st|nd|rd|th)\s*⟧?\s*\}", ""),
         (r"(?<=\d)(\s*⟦?\s*)(?:st|nd|rd|th)\b", r"\1"),
@@ -159,7 +161,7 @@ WORD_UNITS = (
 UNIT = re.compile(
     rf"(?<![a-zA-Z\\])([-+]?(?:[\d.,]*\d|\\frac\{{\d+\}}\{{\d+\}})(?:/\d+)?|\}}|\\pi)"
     rf"((?:\s+{WORD_UNITS}(?:(?:\s+|/){WORD_UNITS}|/[hs])*|(?:{TWO_LETTER_UNITS})|m(?=\^[23]))"
-    rf"(?:\^\{{?[23]\}}?)?)\s*(?=$|[,;)])"
+    rf"(?:\^\{{?[23]\}}?)?)\s*(?=$|[,;)=]|[-+]\s)"
 )
 MIXED = re.compile(
     r"(?<![\w.}^_/)\]])(\d+)\s*\\frac\{(\d+)\}\{(\d+)\}|(?<![\w.}^_/)\]])(\d+)\s+(\d+)/(\d+)(?!\d)"
