@@ -231,7 +231,7 @@ def test_identical_pairs_are_judged_once():
 
 
 @pytest.mark.process
-def test_hostile_answers_end_unparsed():
+def test_no_hostile_answer_is_correct():
     """In a process of their own, four of each kind: none takes a second, or much memory."""
     count = 4 * len(HOSTILE)
     code = "import sys; sys.path.append('tests/support'); from math_cases import judge_hostile"
@@ -241,7 +241,9 @@ def test_hostile_answers_end_unparsed():
     )
     said = json.loads(child.stdout)
     assert said.pop("MB") < 600
-    assert said == {"outcomes": {"unparsed": count}, "slow": 0}
+    assert sum(said["outcomes"].values()) == count
+    assert said["outcomes"].keys() <= {"unparsed", "wrong"}  # a number is no tuple, read or not
+    assert said["slow"] == 0
 
 
 def test_no_pattern_backtracks_without_end():
