@@ -171,7 +171,7 @@ def _readings(gold: str, answer: str):
         )
     if ("%" in gold) != ("%" in answer) and number(plain[0]) and number(plain[1]):
         yield tuple(
-            _hundredth(text) if "%" in side else text
+            rf"\frac{{{number(text).value}}}{{100}}" if "%" in side else text
             for side, text in zip((gold, answer), plain, strict=True)
         )
     one, other = (
@@ -180,11 +180,6 @@ def _readings(gold: str, answer: str):
     )
     if len(one) == len(other) == 1 and one != other and "\\pi" in gold and "\\pi" in answer:
         yield plain[0], _letter(plain[1], other.pop(), one.pop())  # k \pi is n \pi
-
-
-def _hundredth(text: str) -> str:
-    value = number(text).value / 100
-    return rf"\frac{{{value.numerator}}}{{{value.denominator}}}"
 
 
 def _grouped(text: str) -> str:

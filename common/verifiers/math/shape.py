@@ -71,7 +71,7 @@ def shape(text: str, depth: int = 0) -> Shape:
     text = _without_remarks(text)
     if len(split(text, ",")) > 1:
         return shape(text, depth + 1)
-    if text.startswith("\\{") and "emptyset" not in text and text.endswith("\\}") and _closes(text[1:-2] + "}", "{", "}"):
+    if text.startswith("\\{") and "emptyset" not in text and text.endswith("\\}") and _encloses(text[1:-2] + "}", "{", "}"):
         inner = text[2:-2]
         condition = re.split(r"\||(?<=\w)\s*:", inner, maxsplit=1)
         if len(condition) == 2 and VARIABLE.fullmatch(condition[0]):
@@ -107,14 +107,14 @@ def shape(text: str, depth: int = 0) -> Shape:
         cells[::2] = [rf"({match[1]})\cdot({cell.strip()})" for cell in cells[::2]]
         text = rf"\begin{{pmatrix}}{''.join(cells)}\end{{pmatrix}}"
     opening, closing = text[:1], text[-1:]
-    if opening in ("(", "[", "]") and closing in (")", "]", "[") and _encloses(text):
+    if opening in "([" and closing in ")]" and _encloses(text):
         inner = split(text[1:-1], ",;")
         if len(inner) > 1:
             parts = tuple(shape(part, depth + 1) for part in inner[:MOST_PARTS])
             return Shape("tuple", parts=parts, brackets=opening + closing)
         if opening + closing == "()":
             return shape(text[1:-1], depth + 1)
-    if opening == "{" and closing == "}" and _closes(text, "{", "}"):
+    if opening == "{" and closing == "}" and _encloses(text, "{", "}"):
         return shape(text[1:-1], depth + 1)
     if match := COLUMN.fullmatch(text):
         rows = [row for row in match[1].split("\\\\") if row.strip()]
@@ -256,21 +256,11 @@ def _without_remarks(text: str) -> str:
     return re.sub(r"[\s,]*(?:⟦\s*)+[\s,]*", ", ", formula)
 
 
-def _encloses(text: str) -> bool:
+def _encloses(text: str, opening: str = "([", closing: str = ")]") -> bool:
+    """Return whether the first bracket of `text` closes with its last character."""
     depth = 0
     for at, character in enumerate(text):
-        depth += (character in "([") - (character in ")]")
-        if at == 0:
-            depth = 1
-        if depth == 0 and at < len(text) - 1:
-            return False
-    return True
-
-
-def _closes(text: str, opening: str, closing: str) -> bool:
-    depth = 0
-    for at, character in enumerate(text):
-        depth += (character == opening) - (character == closing)
+        depth += (character in opening) - (character in closing)
         if depth == 0:
             return at == len(text) - 1
     return False

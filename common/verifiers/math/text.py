@@ -32,16 +32,21 @@ CHARACTERS = str.maketrans(
     | {chr(code): chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)}  # fullwidth forms
 )  # fmt: skip
 # String escapes that replaced the backslash of a command: a tab and "ext" was \text.
-EATEN = [
-    (re.compile(r"\\?\x0c(?=rac)"), r"\\f"),
-    (re.compile(r"\\?\x08(?=inom|oxed|egin|ar\b|ig)"), r"\\b"),
-    (re.compile(r"\\?\t(?=ext|frac|imes|heta|an\b|o\b|au\b)"), r"\\t"),
-    (re.compile(r"\\?\r(?=ight|angle|ho\b)"), r"\\r"),
-]
+EATEN = re.compile(r"\\?([\f\b\t\r])(?=rac|inom|oxed|egin|ext|frac|imes|heta|ight|angle|[ahi]?[nougr]\b)")
 TEXT = re.compile(
     r"\\(?:text|textbf|textit|textrm|textnormal|textsf|mbox|hbox|mathrm|mathbf|mathit|mathsf"
     r"|boldsymbol|bm|operatorname\*?|rm|bf|it)\s*\{([^{}]*)\}"
 )
+COMMANDS = {
+    command: spelling
+    for spelling, commands in {
+        "<": "lt", ">": "gt", "(": "langle", ")": "rangle", "[": "lbrack", "]": "rbrack", ":": "colon",
+        r"\{": "lbrace", r"\}": "rbrace", "|": "mid vert lvert rvert", "/": "div", r"\cdot ": "times ast",
+        r"\le ": "leqslant leqq leq", r"\ge ": "geqslant geqq geq", r"\neq ": "ne", r"\approx ": "simeq",
+        "...": "cdots dots ldots dotsc dotsb", r"\emptyset ": "varnothing",
+    }.items()
+    for command in commands.split()
+}  # fmt: skip
 UNIT_TEXT = r"((?:\\(?:text|mathrm|rm|mbox)\s*\{[^{}]*\}|\\cdot|\^\{?\d\}?|\s)+)"
 COMPOSITE = re.compile(
     rf"(\d(?:\\[ ,;!]|[~\s])*)\\[dt]?frac\s*\{{{UNIT_TEXT}\}}\s*\{{{UNIT_TEXT}\}}"
@@ -63,30 +68,17 @@ SPELLINGS = [
         (r"(?<=\d)\\[,!]\s*(?=\d{3}(?!\d))", ""),  # 32\,348
         (r"(?<!\\)\\[!,;:>]|\\(?:q?quad|thinspace|enspace|nobreak|allowbreak)(?![a-zA-Z])", " "),
         (r"(?<!\\)\\ |~|\\h(?:space|skip)\*?\{[^{}]*\}", " "),
-        (r"\\lt(?![a-zA-Z])", "<"),
-        (r"\\langle(?![a-zA-Z])", "("),
-        (r"\\rangle(?![a-zA-Z])", ")"),
-        (r"\\varnothing(?![a-zA-Z])|\\\{\s*\\\}|⟦\s*(?:the )?empty set\s*⟧", r"\\emptyset "),
+        (rf"\\({'|'.join(COMMANDS)})(?![a-zA-Z])", lambda m: COMMANDS[m[1]]),
+        (r"\\\{\s*\\\}|⟦\s*(?:the )?empty set\s*⟧", r"\\emptyset "),
         (r"\{\s*([^{}]*?)\s*\\choose\s*([^{}]*?)\s*\}", r"\\binom{\1}{\2}"),
         (r"\(?\s*(?:\\[pb]?mod|⟦\s*mod\s*⟧|(?<![a-zA-Z\\])mod)\s*(?:\{([^{}]*)\}|(\w+))(?:\s*\))?",
          r" \\bmod \1\2"),
         (r"\\\\(?:\s*\\\\|\s*\[[\d.]+\s*[a-z]{2}\])+", r"\\\\"),  # doubled row breaks
         (r"(?:(?<=\\cup)|(?<![\w)\]}]))\s*\]([^][(),]+,[^][(),]+)(?=[][])", r"(\1"),  # ]1, 2[
         (r"(?<=[\[(])([^][(),]+,[^][(),]+)\[", r"\1)"),
-        (r"\\lbrace(?![a-zA-Z])", r"\\{"),
-        (r"\\rbrace(?![a-zA-Z])", r"\\}"),
-        (r"\\lbrack(?![a-zA-Z])", "["),
-        (r"\\rbrack(?![a-zA-Z])", "]"),
-        (r"\\gt(?![a-zA-Z])", ">"),
-        (r"\\(?:leqslant|leqq|leq)(?![a-zA-Z])|<=|=<", r"\\le "),
-        (r"\\(?:geqslant|geqq|geq)(?![a-zA-Z])|>=|=>", r"\\ge "),
-        (r"\\ne(?![a-zA-Z])|!=|\\not\s*=", r"\\neq "),
-        (r"\\(?:mid|vert|lvert|rvert)(?![a-zA-Z])", "|"),
-        (r"\\colon(?![a-zA-Z])", ":"),
-        (r"\\div(?![a-zA-Z])", "/"),
-        (r"\\(?:times|ast)(?![a-zA-Z])", r"\\cdot "),
-        (r"\\(?:c?dots|ldots|dotsc|dotsb)(?![a-zA-Z])", "..."),
-        (r"\\simeq(?![a-zA-Z])", r"\\approx "),
+        (r"<=|=<", r"\\le "),
+        (r">=|=>", r"\\ge "),
+        (r"!=|\\not\s*=", r"\\neq "),
         (r"\^\s*$|^\s*(?:\\approx(?![a-zA-Z])|=)", ""),
         (r"\^\s*\{?\s*(?:\\circ|\\degree|\\textcirc|°)\s*\}?|\\degree(?![a-zA-Z])|\\textdegree",
          "°"),
@@ -179,8 +171,7 @@ def clean(text: str) -> str:
     shorthands, relation signs, matrix environments, Python forms (np.arcsin, **), degrees (°),
     percent (%), "and"/"or" (a comma), units after a number, mixed numbers (1 1/2 is a sum).
     """
-    for pattern, replacement in EATEN:
-        text = pattern.sub(replacement, text)
+    text = EATEN.sub(lambda match: "\\" + "fbtr"["\f\b\t\r".index(match[1])], text)
     if "\\\\" in text and "\\begin" not in text:
         text = re.sub(r"\\\\(?=[a-zA-Z(\[{])", r"\\", text)  # a doubled escape, no new row
     text = COMPOSITE.sub(_unit, text.translate(CHARACTERS).strip())

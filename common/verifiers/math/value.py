@@ -19,8 +19,6 @@ RATIO = re.compile(
     rf"(?P<sign>[-+]?)(?:\\frac\{{(?P<a>[-+]?{DECIMAL})\}}\{{(?P<b>[-+]?{DECIMAL})\}}"
     rf"|\(?(?P<c>{DECIMAL})\)?/\(?(?P<d>{DECIMAL})\)?)"
 )
-TEN = re.compile(r"(?P<sign>[-+]?)10\^(?:(?P<p>\d)|\{(?P<q>[-+]?\d{1,3})\})")
-MIXED = re.compile(r"(?P<sign>[-+]?)\((?P<n>\d+)\+\\frac\{(?P<a>\d+)\}\{(?P<b>\d+)\}\)")
 REPEATING = re.compile(r"(?P<sign>[-+]?)(?P<n>\d*)\.(?P<a>\d*)\\(?:overline|bar|dot)\{?(?P<b>\d+)\}?")
 THOUSANDS = re.compile(r"([-+]?)(\d{1,3}(?:,\d{3})+|\d{1,3}(?: \d{3})+)((?:\.\d+)?)")
 FLOAT_DIGITS = 6  # a decimal with fewer significant digits never stands for an exact value
@@ -71,10 +69,6 @@ def number(text: str) -> Number | None:
     if match := RATIO.fullmatch(text):
         top, bottom = Fraction(match["a"] or match["c"]), Fraction(match["b"] or match["d"])
         value = top / bottom if bottom else None
-    elif match := TEN.fullmatch(text):
-        value = Fraction(10) ** int(match["p"] or match["q"])
-    elif match := MIXED.fullmatch(text):
-        value = int(match["n"]) + Fraction(int(match["a"]), int(match["b"]))
     elif match := REPEATING.fullmatch(text):
         places, period = len(match["a"]), len(match["b"])
         value = Fraction(f"{match['n'] or 0}.{match['a'] or 0}")
@@ -142,7 +136,6 @@ def same_formula(gold: str, answer: str, tolerance: Fraction | None = None) -> b
         for part in side if isinstance(side, MatrixBase) else (side,):
             bits(part)
     decimal = "." in gold.replace("...", "") or "." in answer.replace("...", "")
-    verdict = None
     if isinstance(a, MatrixBase) and isinstance(b, MatrixBase):
         return a.shape == b.shape and all(
             _same_values(x, y, decimal) is True for x, y in zip(a, b, strict=True)
@@ -153,6 +146,8 @@ def same_formula(gold: str, answer: str, tolerance: Fraction | None = None) -> b
         verdict = _same_constants(gold, answer, a, b, tolerance)
         if verdict is None:
             verdict = _same_values(a, b, decimal)
+    else:
+        verdict = None
     return verify(a, b, timeout_seconds=None) if verdict is None else verdict
 
 
@@ -201,8 +196,9 @@ def _proportional(left, right, decimal: bool) -> bool | None:
     if not values or not values[0][0].real:
         return False if values else None
     (x, y), *rest = values
+    zero, times = Fraction(0), lambda one, other: (one.formula * other.formula, one.real * other.real)
     return all(
-        _equal(_product(x, other_y), _product(y, other_x), decimal) for other_x, other_y in rest
+        _equal(Value(*times(x, v), zero), Value(*times(y, u), zero), decimal) for u, v in rest
     )
 
 
@@ -212,11 +208,6 @@ class Value(NamedTuple):
     formula: object
     real: Fraction
     imaginary: Fraction
-
-
-def _product(x: Value, y: Value) -> Value:
-    """Return the product of two real values."""
-    return Value(x.formula * y.formula, x.real * y.real, Fraction(0))
 
 
 def _equal(x: Value, y: Value, decimal: bool) -> bool:
@@ -319,23 +310,18 @@ def _repeated(node, roots: set, bound: dict) -> tuple[float, float]:
     (variable, *limits), *others = node.limits
     if len(limits) != 2 or others or node.function.atoms(Integral) or node.function.has(oo):
         raise Refused("a nested or indefinite sum, product or integral")
-    if isinstance(node, Integral):
-        if not node.function.is_polynomial(variable):
-            raise Refused("an integral of no polynomial")
+    sizes = [_size(limit, roots, bound) for limit in limits if limit is not oo]
+    infinite, term = oo in limits, node.function
+    easy = term.is_polynomial if isinstance(node, Integral) else term.is_hypergeometric
+    if infinite and not isinstance(node, Sum) or max(sizes) > MOST_TERMS:
+        raise Refused(f"a product or integral to infinity, or limits beyond {MOST_TERMS}")
+    if infinite or isinstance(node, Integral):
+        if not easy(variable):
+            raise Refused("an integral of no polynomial, or an infinite sum of no simple terms")
         roots.add((node, 0))
-    infinite = oo in limits
-    if infinite and not (isinstance(node, Sum) and node.function.is_hypergeometric(variable)):
-        raise Refused("an infinite product, integral or sum of no hypergeometric terms")
-    sizes = [bits(limit, roots, {**bound, None: 1.0})[0] for limit in limits if limit is not oo]
-    if max(sizes, default=0) > 10:
-        raise Refused(f"a sum, product or integral with limits beyond {MOST_TERMS}")
-    if infinite:
-        roots.add((node, 0))
-    terms = 1 if infinite or isinstance(node, Integral) else 2 ** max(sizes)
-    top, bottom = bits(node.function, roots, {**bound, variable: max(sizes, default=1)})
-    if isinstance(node, Product):
-        return terms * top, terms * bottom
-    return top + terms * bottom + 10, terms * bottom
+    terms = 1 if infinite else max(sizes)
+    top, bottom = bits(term, roots, {**bound, variable: math.log2(max(sizes) + 2)})
+    return (terms if isinstance(node, Product) else 1) * top + terms * bottom + 10, terms * bottom
 
 
 def _value(formula, point: int) -> Value | None:
@@ -351,6 +337,8 @@ def _value(formula, point: int) -> Value | None:
         points[symbol] = I if symbol.name == "i" else -size if point == 4 else size
     try:
         exact = formula.subs(points).doit()
+        if exact.is_Rational:
+            return Value(exact, Fraction(exact.p, exact.q), Fraction(0))
         real, imaginary = exact.evalf(50).as_real_imag()
         return Value(exact, _fraction(real), _fraction(imaginary))
     except Exception:  # no value: sympy raises many kinds of errors, or the result is not a number
@@ -360,8 +348,7 @@ def _value(formula, point: int) -> Value | None:
 def _fraction(part) -> Fraction:
     if part.is_zero:
         return Fraction(0)
-    rational = part.n(50)._mpf_  # sign, mantissa, exponent of two, bits: exact, and quick
-    sign, mantissa, exponent, _ = rational
+    sign, mantissa, exponent, _ = part.n(50)._mpf_  # exact, and quick
     if not mantissa or abs(exponent) > 200_000:
         raise ValueError("no finite number")
     value = Fraction(int(mantissa)) * Fraction(2) ** int(exponent)

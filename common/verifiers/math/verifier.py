@@ -184,25 +184,19 @@ def _judged(reference: str, answers: tuple[str, ...]) -> Verdict:
 
 def _as_is(response: str, gold: Gold, *, latex_alone: bool) -> Verdict:
     import math_verify
+    from latex2sympy2_extended import NormalizationConfig
 
     golds = math_verify.parse(f"\\boxed{{{gold.text}}}", parsing_timeout=None)
-    options = _latex_alone() if latex_alone else {}
+    options = {}
+    if latex_alone:  # boxes first, malformed operators stay
+        spelling = NormalizationConfig(units=True, boxed="all", malformed_operators=False)
+        reads = math_verify.LatexExtractionConfig(
+            normalization_config=spelling, boxed_match_priority=0, try_extract_without_anchor=False
+        )
+        options = {"extraction_config": [reads], "extraction_mode": "first_match"}
     answers = math_verify.parse(response, parsing_timeout=None, **options)
     if not answers:
         return Verdict("unparsed", 0.0, reason="math_verify.parse found nothing")
     right = math_verify.verify(golds, answers, timeout_seconds=None)
     text = next((answer for answer in answers if isinstance(answer, str)), "")
     return Verdict("correct" if right else "wrong", float(right), text[:200])
-
-
-@lru_cache(maxsize=1)
-def _latex_alone() -> dict:
-    """Return math_verify.parse's options for `open_rs`: boxes first, malformed operators stay."""
-    from latex2sympy2_extended import NormalizationConfig
-    from math_verify import LatexExtractionConfig
-
-    spelling = NormalizationConfig(units=True, boxed="all", malformed_operators=False)
-    reads = LatexExtractionConfig(
-        normalization_config=spelling, boxed_match_priority=0, try_extract_without_anchor=False
-    )
-    return {"extraction_config": [reads], "extraction_mode": "first_match"}
