@@ -14,8 +14,8 @@ MOST_BOXES = 20
 BOX = re.compile(r"\\f?boxe?d?\s*")
 TOKENS = re.compile(r"<\|[a-z_]{1,20}\|>")
 MARKER = re.compile(
-    r"\b(?:answer|Antwort|Ergebnis|L[öo]sung)\W{0,6}\b(?:is|are|ist|lautet)\b\W{0,3}?(?=[^\s:*]|\s)[\s:*]*"
-    r"|\b(?:answer|Antwort|Ergebnis|L[öo]sung)\s*\**\s*[:=：][\s*]*|^\s*\**A:[\s*]*"
+    r"\b(?:answer|Antwort|Ergebnis|L[öo]sung)(?:\W{0,6}\b(?:is|are|ist|lautet)\b\W{0,3}?"
+    r"(?=[^\s:*]|\s)[\s:*]*|\s*\**\s*[:=：][\s*]*)|^\s*\**A:[\s*]*"
     r"|答案?\s*(?:应该|应)?(?:[是为為]\s*[:：]?|[:：])\s*",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -36,20 +36,20 @@ ATOM = (
     r"|(?<![A-Za-z])[A-Za-z](?![A-Za-z'’])[²³]?|\([^()\n]{1,60}\)|\[[^][\n]{1,60}\]|\{[^{}\n]{1,60}\})"
 )
 EXPRESSION = re.compile(
-    r"(?<![A-Za-z0-9_.])(?i:(?:between|can't be|cannot be|isn't|at least|at most|(?:more|less|fewer) than|up to|negative|minus|not|half of|over"
-    r"|under|twice|double|triple|root of)\s+)?[-+−]?\\?[$€£]?√?"
+    r"(?<![A-Za-z0-9_.])(?i:(?:between|can't be|cannot be|isn't|at least|at most|over|under|up to"
+    r"|(?:more|less|fewer) than|negative|minus|not|half of|twice|double|triple|root of)\s+)?[-+−]?\\?[$€£]?√?"
     rf"{ATOM}(?>\s*(?:\\(?:cdot|times|pm)|[-+*/^=×·÷−√<>≤≥±:_]{{1,2}})\s*[-−√]*{ATOM}|√?{ATOM})*+"
     r"[百千万亿]?(?:\s+(?:(?:hundred|thousand|million|billion|trillion|dozen)s?|squared|cubed|percent"
     r"|or (?:more|less|fewer))\b)*"
 )
-LABEL = re.compile(r"(?i)(?:step|case|part|equation|problem|question|figure|method|lemma|theorem)\s*$")
+LABEL = re.compile(r"(?i)(?:step|case|part|equation|problem|question|figure|lemma|theorem)\s*$")
 BOLD = re.compile(r"\*\*([^*\n]{1,80})\*\*")
 WORDS = re.compile(r"(?<![\\\w])[A-Za-z]{2,}(?:[ ,]+[A-Za-z]{2,}){2,}(?![\w(])")
 LEADING_WORDS = re.compile(r"\A[A-Za-z][A-Za-z ,:]*(?=\$|\\\(|\\\[)")
 NUMBER_STATED = re.compile(r"(?:\b(?:is|are|was|equals|by|to|of)|[:=])\s*(?=[-+]?[$€£]?[\d.])")
 INTRODUCED = re.compile(
     r"(?:(?:[A-Za-z']+ ){2,}|[A-Za-z]+[,:] |[A-Za-z]+ (?:is|are|equals) "
-    r"|[，\u4e00-\u9fff]+|(?:about|around|approximately|roughly|exactly|only|so|thus|hence|therefore|also) )",
+    r"|[，\u4e00-\u9fff]+|(?:about|around|approximately|exactly|only|so|thus|hence|also) )",
     re.IGNORECASE,
 )
 SENTENCE = re.compile(r"\n|(?<=[.!?])\s+(?=[A-Z*])|(?<=。)")

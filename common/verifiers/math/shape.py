@@ -20,7 +20,7 @@ NAME = re.compile(
 )
 RELATION = re.compile(r"\\(?:le|ge|neq)(?![a-zA-Z])|[<>]")
 REALS = re.compile(
-    rf"(?:{LETTER}\s*\\in\s*)?(?:\\(?:mathbb|Bbb)\s*\{{?R\}}?|⟦?\s*(?:all|the set of) (?:the )?reals?"
+    rf"(?:{LETTER}\s*\\in\s*)?(?:\\(?:mathbb|Bbb)\s*\{{?R\}}?|⟦?\s*(?:all|the set of) reals?"
     r"(?: numbers?| values?)?(?: (?:of|for))?\s*⟧?\s*[a-z]?\s*⟧?)"
 )
 ABSOLUTE = re.compile(rf"\s*\|\s*(\d*)\s*({LETTER})\s*([-+][^|]*)?\|\s*")
@@ -32,9 +32,10 @@ SCALED = re.compile(
 )
 # Words that change the number beside them in a way that no rule of text.py knows.
 CHANGED = re.compile(
-    r"⟦[^⟦⟧]*\b(?:at least|at most|no|not|or (?:more|less|fewer|greater)|(?:more|less|fewer|greater|smaller"
-    r"|larger) than|over|under|up to|below|above|almost|nearly|negative|minus|half|halves|thirds?|exceeds?|never|between"
-    r"|quarters?|tenths?|(?:hundred|thousand)ths?|squared|cubed|root|twice|double|triple|factorial|reciprocal|times ten)\b"
+    r"⟦[^⟦⟧]*\b(?:at least|at most|no|not|never|or (?:more|less|fewer|greater)|over|under|up to"
+    r"|(?:more|less|fewer|greater|smaller|larger) than|exceeds?|between|below|above|almost|nearly"
+    r"|negative|minus|half|halves|thirds?|quarters?|tenths?|(?:hundred|thousand)ths?|squared|cubed"
+    r"|root|twice|double|triple|factorial|reciprocal)\b"
     r"|⟦[^⟦⟧]*[以上下多余至少不倍半负]"
 )
 CLOCK = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?\s*(?:⟦\s*)?(?:([apAP])\.?\s*[mM]\.?)?(?:\s*⟧)?")
@@ -66,12 +67,14 @@ def shape(text: str, depth: int = 0) -> Shape:
             return _many([shape(part, depth + 1) for part in parts])
     if "⟦" in text and len(sides := re.split(r"=(?![^⟦⟧]*⟧)", text)) > 1:
         bare = [re.sub(r"⟦[^⟦⟧]*⟧|\\[a-zA-Z]+", "", side) for side in sides[:-1]]
-        if all(NAME.fullmatch(side) for side in sides[:-1]) or not re.search("[a-zA-Z]", "".join(bare)):
+        numeric = not re.search("[a-zA-Z]", "".join(bare))
+        if numeric or all(NAME.fullmatch(side) for side in sides[:-1]):
             return _named(sides, depth)
     text = _without_remarks(text)
     if len(split(text, ",")) > 1:
         return shape(text, depth + 1)
-    if text.startswith("\\{") and "emptyset" not in text and text.endswith("\\}") and _encloses(text[1:-2] + "}", "{", "}"):
+    braces = text.startswith("\\{") and text.endswith("\\}") and "emptyset" not in text
+    if braces and _encloses(text[1:-2] + "}", "{", "}"):
         inner = text[2:-2]
         condition = re.split(r"\||(?<=\w)\s*:", inner, maxsplit=1)
         if len(condition) == 2 and VARIABLE.fullmatch(condition[0]):

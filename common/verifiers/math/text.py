@@ -5,6 +5,7 @@ Words keep their place as "⟦words⟧", so that units and remarks can be told f
 
 import re
 from fractions import Fraction
+from math import prod
 
 UNITS = {
     name: names.split()[0]
@@ -32,7 +33,7 @@ CHARACTERS = str.maketrans(
     | {chr(code): chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)}  # fullwidth forms
 )  # fmt: skip
 # String escapes that replaced the backslash of a command: a tab and "ext" was \text.
-EATEN = re.compile(r"\\?([\f\b\t\r])(?=rac|inom|oxed|egin|ext|frac|imes|heta|ight|angle|[ahi]?[nougr]\b)")
+EATEN = re.compile(r"\\?([\f\b\t\r])(?=f?rac|inom|oxed|egin|ext|imes|heta|ight|angle|a[nur]\b)")
 TEXT = re.compile(
     r"\\(?:text|textbf|textit|textrm|textnormal|textsf|mbox|hbox|mathrm|mathbf|mathit|mathsf"
     r"|boldsymbol|bm|operatorname\*?|rm|bf|it)\s*\{([^{}]*)\}"
@@ -40,10 +41,11 @@ TEXT = re.compile(
 COMMANDS = {
     command: spelling
     for spelling, commands in {
-        "<": "lt", ">": "gt", "(": "langle", ")": "rangle", "[": "lbrack", "]": "rbrack", ":": "colon",
-        r"\{": "lbrace", r"\}": "rbrace", "|": "mid vert lvert rvert", "/": "div", r"\cdot ": "times ast",
-        r"\le ": "leqslant leqq leq", r"\ge ": "geqslant geqq geq", r"\neq ": "ne", r"\approx ": "simeq",
-        "...": "cdots dots ldots dotsc dotsb", r"\emptyset ": "varnothing",
+        "<": "lt", ">": "gt", "(": "langle", ")": "rangle", "[": "lbrack", "]": "rbrack",
+        r"\{": "lbrace", r"\}": "rbrace", "|": "mid vert lvert rvert", "/": "div", ":": "colon",
+        r"\le ": "leqslant leqq leq", r"\ge ": "geqslant geqq geq", r"\neq ": "ne",
+        r"\cdot ": "times ast", r"\approx ": "simeq", r"\emptyset ": "varnothing",
+        "...": "cdots dots ldots dotsc dotsb",
     }.items()
     for command in commands.split()
 }  # fmt: skip
@@ -112,11 +114,12 @@ AND_OR = re.compile(
     r"[,;\s]*⟦[\s,;]*(?:and|or)[\s,;]*⟧[,;\s]*|[,;]?\s*(?<![a-zA-Z\\])(?:and|or)(?![a-zA-Z])(?![^⟦⟧]*⟧)\s*"
     r"|(?<=[\d)}\]])or(?=[A-Z])"
 )
-SMALL = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
-SMALL = (SMALL + " sixteen seventeen eighteen nineteen twenty").split()
+SMALL = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen"
+SMALL = (SMALL + " fifteen sixteen seventeen eighteen nineteen twenty").split()
 SCALES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 SCALES |= {"dozen": 12, "百": 100, "千": 1000, "万": 10**4, "亿": 10**8}
 VALUE = r"(?:\d[\d,]*(?:\.\d+)?|\\frac\{\d+\}\{\d+\})"
+SCALE = rf"(?:{'|'.join(SCALES)})"
 SPOKEN = rf"(?i:\b(?:{'|'.join(SMALL)})\b)"
 # Words that change the number beside them. Rules in turn; other such words make it no number.
 CHANGES = [
@@ -130,11 +133,12 @@ CHANGES = [
         (rf"_\{{?\s*⟦?\s*({SPOKEN})\s*⟧?\s*\}}?", lambda m: f"_{{{_spoken(m[1])}}}"),
         (rf"(\w+)\s*⟦?\s*\(?(?:in )?base[- ]({SPOKEN}|\d+|⟧\s*\d+)\s*\)?\s*(?:⟧|$)",
          lambda m: f"{m[1]}_{{{_spoken(m[2].strip('⟧ '))}}}"),
-        (rf"\ban?\s+(?={'|'.join(SCALES)})", "1 "),
-        (rf"\A\s*(-?\s*⟦?\s*(?:negative |minus )?)({SPOKEN})(?=(?:[\s-]*(?:{'|'.join(SCALES)})s?)*\s*(?:[a-z]+\s*)?⟧?\s*\Z)",
+        (rf"\ban?\s+(?={SCALE})", "1 "),
+        (rf"\A\s*(-?\s*⟦?\s*(?:negative |minus )?)({SPOKEN})"
+         rf"(?=(?:[\s-]*{SCALE}s?)*\s*(?:[a-z]+\s*)?⟧?\s*\Z)",
          lambda m: f"{'-' * ('n' in m[1] or '-' in m[1])}{_spoken(m[2])}{'⟦' * ('⟦' in m[1])}"),
-        (rf"({VALUE})(\s*⟦?[\s-]*)({'|'.join(SCALES)})s?(?![a-z])", lambda m: _scaled(m[1], m[3]) + m[2]),
-        (rf"({VALUE})(\s*⟦?[\s-]*)({'|'.join(SCALES)})s?(?![a-z])", lambda m: _scaled(m[1], m[3]) + m[2]),
+        (rf"({VALUE})(\s*⟦?[\s-]*)({SCALE}(?:[\s-]+{SCALE})?)s?(?![a-z])",
+         lambda m: _scaled(m[1], m[3]) + m[2]),
         (r"⟦?\s*\b(?:negative|minus)\s*⟧?\s*(?=[\d.(\\])|负(?=\d)", "-"),
         (rf"⟦?\s*\bhalf of\s*⟧?\s*(?={VALUE})", r"\\frac{1}{2}\\cdot "),
         (rf"({VALUE})\s*⟦?\s*squared\s*⟧?", r"(\1)^2"),
@@ -250,10 +254,11 @@ def _spoken(word: str) -> str:
     return str(SMALL.index(word.lower())) if word.lower() in SMALL else word
 
 
-def _scaled(value: str, word: str) -> str:
+def _scaled(value: str, scales: str) -> str:
+    scale = prod(SCALES[word] for word in re.split(r"[\s-]+", scales))
     if "frac" in value:
-        return rf"{value}\cdot {SCALES[word]}"
-    scaled = Fraction(value.replace(",", "")) * SCALES[word]
+        return rf"{value}\cdot {scale}"
+    scaled = Fraction(value.replace(",", "")) * scale
     return str(scaled if scaled.denominator == 1 else float(scaled))
 
 

@@ -19,7 +19,9 @@ RATIO = re.compile(
     rf"(?P<sign>[-+]?)(?:\\frac\{{(?P<a>[-+]?{DECIMAL})\}}\{{(?P<b>[-+]?{DECIMAL})\}}"
     rf"|\(?(?P<c>{DECIMAL})\)?/\(?(?P<d>{DECIMAL})\)?)"
 )
-REPEATING = re.compile(r"(?P<sign>[-+]?)(?P<n>\d*)\.(?P<a>\d*)\\(?:overline|bar|dot)\{?(?P<b>\d+)\}?")
+REPEATING = re.compile(
+    r"(?P<sign>[-+]?)(?P<n>\d*)\.(?P<a>\d*)\\(?:overline|bar|dot)\{?(?P<b>\d+)\}?"
+)
 THOUSANDS = re.compile(r"([-+]?)(\d{1,3}(?:,\d{3})+|\d{1,3}(?: \d{3})+)((?:\.\d+)?)")
 FLOAT_DIGITS = 6  # a decimal with fewer significant digits never stands for an exact value
 NAMES = re.compile(r"\\[a-zA-Z]+|[A-Z]")
@@ -196,10 +198,11 @@ def _proportional(left, right, decimal: bool) -> bool | None:
     if not values or not values[0][0].real:
         return False if values else None
     (x, y), *rest = values
-    zero, times = Fraction(0), lambda one, other: (one.formula * other.formula, one.real * other.real)
-    return all(
-        _equal(Value(*times(x, v), zero), Value(*times(y, u), zero), decimal) for u, v in rest
-    )
+
+    def times(one: Value, other: Value) -> Value:
+        return Value(one.formula * other.formula, one.real * other.real, Fraction(0))
+
+    return all(_equal(times(x, v), times(y, u), decimal) for u, v in rest)
 
 
 class Value(NamedTuple):
@@ -313,7 +316,7 @@ def _repeated(node, roots: set, bound: dict) -> tuple[float, float]:
     sizes = [_size(limit, roots, bound) for limit in limits if limit is not oo]
     infinite, term = oo in limits, node.function
     easy = term.is_polynomial if isinstance(node, Integral) else term.is_hypergeometric
-    if infinite and not isinstance(node, Sum) or max(sizes) > MOST_TERMS:
+    if (infinite and not isinstance(node, Sum)) or max(sizes, default=0) > MOST_TERMS:
         raise Refused(f"a product or integral to infinity, or limits beyond {MOST_TERMS}")
     if infinite or isinstance(node, Integral):
         if not easy(variable):
