@@ -251,3 +251,11 @@ def test_what_may_take_long_is_refused(text):
     start = time.process_time()
     assert outcome(f"\\boxed{{{text}}}", "\\sqrt{2}+1") == "unparsed"
     assert time.process_time() - start < 3
+
+
+def test_units_are_dropped_only_by_the_option():
+    for unit, other in (("km", "m"), ("hours", "minutes")):
+        text = f"\\boxed{{6 \\text{{ {other}}}}}"
+        assert outcome(text, f"6\\text{{ {unit}}}") == "wrong"
+        assert outcome(text, f"6\\text{{ {unit}}}", drop_units=True) == "correct"
+        assert outcome(text, "6") == "correct"

@@ -20,7 +20,7 @@ from common.verifiers.math.shape import (
     shape,
     written,
 )
-from common.verifiers.math.text import squash, units, words
+from common.verifiers.math.text import squash, words
 from common.verifiers.math.value import Refused, number, same_formula, same_number
 
 FUNCTION = re.compile(r"\s*([a-zA-Z]\w*)\(([a-zA-Z])\)\s*")
@@ -31,8 +31,6 @@ def same(gold: str, answer: str, tolerance: Fraction | None = None) -> bool | No
     """Return whether `answer` equals `gold`; None where `answer` cannot be read at all."""
     if squash(gold) == squash(answer):
         return True
-    if (ours := units(gold)) and (theirs := units(answer)) and ours != theirs:
-        return False
     left, right = shape(gold), shape(answer)
     verdict = _same(left, right, tolerance)
     if not verdict and len(left.parts) != len(right.parts) and not (left.parts and right.parts):

@@ -37,7 +37,8 @@ ATOM = (
 )
 EXPRESSION = re.compile(
     r"(?<![A-Za-z0-9_.])(?i:(?:between|can't be|cannot be|isn't|at least|at most|over|under|up to"
-    r"|(?:more|less|fewer) than|negative|minus|not|half of|twice|double|triple|root of)\s+)?[-+−]?\\?[$€£]?√?"
+    r"|(?:more|less|fewer) than|negative|minus|not|half of|twice|double|triple|root of)\s+)?"
+    r"[-+−]?\\?[$€£]?√?"
     rf"{ATOM}(?>\s*(?:\\(?:cdot|times|pm)|[-+*/^=×·÷−√<>≤≥±:_]{{1,2}})\s*[-−√]*{ATOM}|√?{ATOM})*+"
     r"[百千万亿]?(?:\s+(?:(?:hundred|thousand|million|billion|trillion|dozen)s?|squared|cubed|percent"
     r"|or (?:more|less|fewer))\b)*"

@@ -17,7 +17,7 @@ from common.verifiers.math import extract
 from common.verifiers.math.equal import same
 from common.verifiers.math.guard import refusal
 from common.verifiers.math.shape import canonical, shape
-from common.verifiers.math.text import clean, squash
+from common.verifiers.math.text import clean, squash, units
 from common.verifiers.math.value import Refused
 
 PRELOAD = ("math_verify",)  # takes a second, once, in the workers' mother process
@@ -35,7 +35,12 @@ class Gold(NamedTuple):
 
 
 def verify(
-    response: str, reference: str, *, convention: Convention = "ours", opened: bool = False
+    response: str,
+    reference: str,
+    *,
+    convention: Convention = "ours",
+    opened: bool = False,
+    drop_units: bool = False,
 ) -> Verdict:
     """Return the verdict on the final answer of `response` against `reference` (see `reference`).
 
@@ -48,6 +53,8 @@ def verify(
                 open_rs      the same, of LaTeX alone, as in the accuracy reward of Open-RS and of
                              CW-GRPO's author: a box, or a formula that is said to be the answer,
                              counts; a bare number does not
+    drop_units  a unit other than the gold's is no fault, as in the graders of MATH's authors and of
+                Qwen2.5-Math; a unit that is left out never is
     opened      the prompt ends in <think>: a response that never closes it has no answer
 
     unparsed: no final answer, or one that is refused (too long, nested, large) or that the parser
@@ -74,7 +81,7 @@ def verify(
         answer = answers[-1].strip()
         right = answer == gold.text.strip()
         return Verdict("correct" if right else "wrong", float(right), answer[:200])
-    return _judged(reference, tuple(answer.strip() for answer in answers))
+    return _judged(reference, tuple(answer.strip() for answer in answers), drop_units)
 
 
 def reference(row: dict) -> str:
@@ -154,7 +161,7 @@ def _gold(reference: str) -> Gold:
 
 
 @lru_cache(maxsize=16384)
-def _judged(reference: str, answers: tuple[str, ...]) -> Verdict:
+def _judged(reference: str, answers: tuple[str, ...], drop_units: bool) -> Verdict:
     """Return the verdict on one extracted answer. Several boxes are one answer where the gold has
     as many parts, else the last one counts."""
     gold = _gold(reference)
@@ -170,7 +177,9 @@ def _judged(reference: str, answers: tuple[str, ...]) -> Verdict:
                 answer = joined
         if gold.unit:
             answer = squash(answer).removesuffix(squash(gold.unit))
-        verdict = same(gold.cleaned, answer, gold.tolerance)
+        ours, theirs = units(gold.cleaned), units(answer)
+        verdict = drop_units or not ours or not theirs or ours == theirs
+        verdict = verdict and same(gold.cleaned, answer, gold.tolerance)
     except Refused as refused:
         return Verdict("unparsed" if str(refused) else "wrong", 0.0, reason=str(refused))
     except Exception as error:  # sympy raises many kinds of errors, of any length
