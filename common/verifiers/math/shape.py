@@ -20,22 +20,20 @@ NAME = re.compile(
 )
 RELATION = re.compile(r"\\(?:le|ge|neq)(?![a-zA-Z])|[<>]")
 REALS = re.compile(
-    rf"(?:{LETTER}\s*\\in\s*)?(?:\\(?:mathbb|Bbb)\s*\{{?R\}}?|⟦?\s*(?:all|the set of) reals?"
-    r"(?: numbers?| values?)?(?: (?:of|for))?\s*⟧?\s*[a-z]?\s*⟧?)"
+    rf"(?:{LETTER}\s*\\in\s*)?(?:\\(?:mathbb|Bbb)\s*\{{?R\}}?|(?i:⟦?\s*"
+    r"(?:the set of (?:all )?|all )reals?(?: numbers?| values?)?(?: (?:of|for))?\s*⟧?\s*[a-z]?\s*⟧?))"
 )
 ABSOLUTE = re.compile(rf"\s*\|\s*(\d*)\s*({LETTER})\s*([-+][^|]*)?\|\s*")
 CONGRUENCE = re.compile(r"(?:(.+?)\\equiv)?(.+?)\\bmod(?![a-z])(.+)")
 POINT = re.compile(r"([A-Z]'*)\s*(\([^()]*,.*\))")
 ROWS = re.compile(r"\[\s*(\[[^][]*\](?:\s*,\s*\[[^][]*\])*)\s*\]")
-SCALED = re.compile(
-    r"([^&=,;]*[^&=,;\s])\s*\\begin\{pmatrix\}((?:(?!\\begin).)*)\\end\{pmatrix\}", re.DOTALL
-)
+SCALED = re.compile(r"([^&=,;]*?[^&=,;\s])\s*(?:\\cdot\s*)?" + COLUMN.pattern, re.DOTALL)
 # Words that change the number beside them in a way that no rule of text.py knows.
 CHANGED = re.compile(
     r"⟦[^⟦⟧]*\b(?:at least|at most|no|not|never|or (?:more|less|fewer|greater)|over|under|up to"
     r"|(?:more|less|fewer|greater|smaller|larger) than|exceeds?|between|below|above|almost|nearly"
     r"|negative|minus|half|halves|thirds?|quarters?|tenths?|(?:hundred|thousand)ths?|squared|cubed"
-    r"|root|twice|double|triple|factorial|reciprocal)\b"
+    r"|multiples?|base|mod|root|twice|double|triple|factorial|reciprocal)\b"
     r"|⟦[^⟦⟧]*[以上下多余至少不倍半负]"
 )
 CLOCK = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?\s*(?:⟦\s*)?(?:([apAP])\.?\s*[mM]\.?)?(?:\s*⟧)?")
@@ -55,7 +53,7 @@ class Shape:
 
 def shape(text: str, depth: int = 0) -> Shape:
     """Return the Shape of a cleaned answer."""
-    text = text.strip().removesuffix(".").strip()
+    text = re.sub(r"(?<!\.)\.$", "", text.strip()).strip()
     if depth > 6 or number(text) or CLOCK.fullmatch(text):
         return Shape("value", text)
     text = re.sub(r"(?<=\S)\s*⟦\s*(?:where|such|is|are)\b.*", "", text)
@@ -76,6 +74,7 @@ def shape(text: str, depth: int = 0) -> Shape:
     braces = text.startswith("\\{") and text.endswith("\\}") and "emptyset" not in text
     if braces and _encloses(text[1:-2] + "}", "{", "}"):
         inner = text[2:-2]
+        inner = re.sub(r"\\in\s*\\mathbb\{?R\}?(?=\s*[|:])", "", inner)
         condition = re.split(r"\||(?<=\w)\s*:", inner, maxsplit=1)
         if len(condition) == 2 and VARIABLE.fullmatch(condition[0]):
             return shape(condition[1], depth + 1)

@@ -71,9 +71,10 @@ SPELLINGS = [
         (r"(?<!\\)\\[!,;:>]|\\(?:q?quad|thinspace|enspace|nobreak|allowbreak)(?![a-zA-Z])", " "),
         (r"(?<!\\)\\ |~|\\h(?:space|skip)\*?\{[^{}]*\}", " "),
         (rf"\\({'|'.join(COMMANDS)})(?![a-zA-Z])", lambda m: COMMANDS[m[1]]),
-        (r"\\\{\s*\\\}|⟦\s*(?:the )?empty set\s*⟧", r"\\emptyset "),
+        (r"\\\{\s*\\\}|(?i:⟦\s*(?:the )?empty set\s*⟧)", r"\\emptyset "),
         (r"\{\s*([^{}]*?)\s*\\choose\s*([^{}]*?)\s*\}", r"\\binom{\1}{\2}"),
-        (r"\(?\s*(?:\\[pb]?mod|⟦\s*mod\s*⟧|(?<![a-zA-Z\\])mod)\s*(?:\{([^{}]*)\}|(\w+))(?:\s*\))?",
+        (r"(?:\{([^{}]*)\}|(\w+))\s*\\choose\s*(?:\{([^{}]*)\}|(\w+))", r"\\binom{\1\2}{\3\4}"),
+        (r"[(⟦\s]*(?:\\[pb]?|(?<![a-zA-Z\\]))mod(?![a-z])[\s⟧]*(?:\{([^{}]*)\}|(\w+))[\s)⟧]*",
          r" \\bmod \1\2"),
         (r"\\\\(?:\s*\\\\|\s*\[[\d.]+\s*[a-z]{2}\])+", r"\\\\"),  # doubled row breaks
         (r"(?:(?<=\\cup)|(?<![\w)\]}]))\s*\]([^][(),]+,[^][(),]+)(?=[][])", r"(\1"),  # ]1, 2[
@@ -193,7 +194,8 @@ def clean(text: str) -> str:
     text = re.sub(r"^-\s*(?=\(\d+\+\\frac)", "-", text)
     text = APPLIED.sub(r"\\\1\2(\3)", text)
     text = re.sub(r"\s+", " ", text).strip()
-    return re.sub(r"(?:,\s*)+(?=,|$)", "", text).strip(" ,;").removesuffix(".").strip()
+    text = re.sub(r"(?:,\s*)+(?=,|$)", "", text).strip(" ,;")
+    return re.sub(r"(?<!\.)\.$", "", text).strip()
 
 
 def squash(text: str) -> str:
