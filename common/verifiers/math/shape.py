@@ -20,8 +20,8 @@ NAME = re.compile(
 )
 RELATION = re.compile(r"\\(?:le|ge|neq)(?![a-zA-Z])|[<>]")
 REALS = re.compile(
-    rf"(?:{LETTER}\s*\\in\s*)?(?:\\(?:mathbb|Bbb)\s*\{{?R\}}?|(?i:⟦?\s*"
-    r"(?:the set of (?:all )?|all )reals?(?: numbers?| values?)?(?: (?:of|for))?[\s⟧]*[a-z]?[\s⟧]*))"
+    rf"(?:{LETTER}\s*\\in\s*)?(?:\\(?:mathbb|Bbb)\s*\{{?R\}}?|(?i:[\s⟦]*"
+    r"(?:the set of (?:all )?|all )reals?(?: numbers?| values?)?(?: of| for)?[\s⟧]*[a-z]?[\s⟧]*))"
 )
 ABSOLUTE = re.compile(rf"\s*\|\s*(\d*)\s*({LETTER})\s*([-+][^|]*)?\|\s*")
 CONGRUENCE = re.compile(r"(?:(.+?)\\equiv)?(.+?)\\bmod(?![a-z])(.+)")

@@ -250,7 +250,7 @@ def bits(node, roots: set | None = None, bound: dict | None = None) -> tuple[flo
 
     roots, bound = set() if roots is None else roots, bound or {}
     if node.is_Rational:
-        top, bottom = float(abs(node.p).bit_length()), float(node.q.bit_length() - 1)
+        top, bottom = float(abs(node.p).bit_length()), float(node.q.bit_length() - (node.q == 1))
     elif node.is_Symbol or not node.args:
         if node.is_number:
             roots.add((node, 2 if node.is_algebraic else 0))
