@@ -226,6 +226,8 @@ def test_algebraic_constants_are_decided_exactly():
     assert outcome("\\boxed{x}", "x+2^{-200}") == "wrong"
     assert outcome("\\boxed{(2^{200}+1)x=1}", "2^{200}x=1") == "wrong"
     assert outcome("\\boxed{1+e^{-200}}", "1") == "wrong"
+    assert outcome(f"\\boxed{{{nested}-\\sqrt{{2}}-\\sqrt{{3}}}}", "0") == "correct"
+    assert outcome("\\boxed{\\csc x}", "\\frac{1}{\\sin x}") == "correct"
 
 
 def test_the_last_closed_tag_counts():

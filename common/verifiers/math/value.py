@@ -216,7 +216,8 @@ class Value(NamedTuple):
 def _equal(x: Value, y: Value, decimal: bool) -> bool:
     size = max(map(abs, (*x[1:], *y[1:])))
     distance = max(abs(x.real - y.real), abs(x.imaginary - y.imaginary))
-    if distance > size * Fraction(1, 10 ** (9 if decimal else 40)):
+    near = Fraction(1, 10 ** (9 if decimal else 40))
+    if distance > size * near and (decimal or size > near):  # a difference may be written out: 0
         return False
     return decimal or _identical(x.formula, y.formula)
 
@@ -233,12 +234,12 @@ def _identical(x, y) -> bool:
     degree = 1
     for _, index in roots:
         degree *= index or 1
-    needed = top * degree + bottom + (1000 if any(not index for _, index in roots) else 0)
+    needed = max(top, 0) * degree + bottom + (1000 if any(not index for _, index in roots) else 0)
     digits = int((needed + bits(x)[0]) * 0.302) + 20
     if digits > MOST_DIGITS:
         return False
     a, b = (side.evalf(digits, maxn=2 * digits) for side in (x, y))
-    return bool(abs(a - b) <= abs(a) * 10 ** (10 - digits))
+    return bool(abs(a - b) * 2 ** int(needed) < 1)
 
 
 def bits(node, roots: set | None = None, bound: dict | None = None) -> tuple[float, float]:
