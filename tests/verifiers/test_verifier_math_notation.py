@@ -246,6 +246,7 @@ def test_the_last_closed_tag_counts():
         "\\sum_{k=1}^\\infty \\frac{\\sin k}{k^2+1}",
         "\\sum_{j=1}^\\infty\\sum_{k=1}^\\infty\\frac{1}{j^3+k^3}",
         "\\gcd(2^{9^9}, 3)",
+        "|x" * 400 + "<2",
         "\\binom{4000000}{1000000}",
     ],
 )

@@ -24,7 +24,7 @@ def refusal(text: str) -> str | None:
         return "control characters or unpaired surrogates"
     if len(text) > LONGEST:
         return f"longer than {LONGEST} characters"
-    if _depth(text) > DEEPEST:
+    if _depth(text) > DEEPEST or text.count("|") > DEEPEST:  # bars open and close brackets
         return f"brackets nested deeper than {DEEPEST}"
     if any(len(number) > LONGEST_NUMBER for number in INTEGER.findall(text)):
         return f"a number of more than {LONGEST_NUMBER} digits"
