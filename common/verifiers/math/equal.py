@@ -161,7 +161,9 @@ def _readings(gold: str, answer: str):
     plain = [side.replace("°", "").replace("%", "").strip() for side in (gold, answer)]
     if ":" in gold + answer:
         plain = [re.sub(r":", "/", _grouped(side)) for side in plain]
-    yield tuple(plain)
+    small = (value := number(plain[0])) and abs(value.value) < 1  # 0.5 is 50%, and not 0.5%
+    if not small or "%" in gold or "%" not in answer:
+        yield tuple(plain)
     if ("°" in gold) != ("°" in answer):
         yield tuple(
             rf"({text})\cdot\frac{{\pi}}{{180}}" if "°" in side else text

@@ -33,19 +33,22 @@ NUMBER = re.compile(
 ATOM = (
     r"(?:\\(?!cdot|times|pm|text)[a-zA-Z]+\s*(?:\{[^{}\n]{0,60}\})*"
     r"|(?:sqrt|sin|cos|tan|log|ln|exp)\b\s*|\d+(?:,\d{3})*(?:\.\d+)?\\?[%°!]?|\.\d+|[πi∞]"
-    r"|(?<![A-Za-z])[A-Za-z](?![A-Za-z'’])[²³]?|\([^()\n]{1,60}\)|\[[^][\n]{1,60}\]|\{[^{}\n]{1,60}\})"
+    r"|(?<![A-Za-z])[A-Za-z](?![A-Za-z'’])[²³]?|[\[(][^][()\n]{1,60}[\])]|\{[^{}\n]{1,60}\})"
 )
 EXPRESSION = re.compile(
     r"(?<![A-Za-z0-9_.])(?i:(?:between|can't be|cannot be|isn't|at least|at most|over|under|up to"
-    r"|(?:more|less|fewer) than|negative|minus|not|half of|twice|double|triple|root of)\s+)?"
+    r"|(?:more|less|fewer) than|negative|minus|not|half of|twice|double|triple|root of"
+    r"|nicht|mindestens|höchstens|(?:mehr|weniger) als|halb)\s+"
+    r"|(?:不|至少|至多|最多|不到|超过|[多少大小]于)是?|负)?"
     r"[-+−]?\\?[$€£]?√?"
     rf"{ATOM}(?>\s*(?:\\(?:cdot|times|pm)|[-+*/^=×·÷−√<>≤≥±:_]{{1,2}})\s*[-−√]*{ATOM}|√?{ATOM})*+"
     r"[百千万亿]?(?:\s+(?:(?:hundred|thousand|million|billion|trillion|dozen)s?|squared|cubed|percent"
     r"|or (?:more|less|fewer))\b)*"
 )
+FACTOR = re.compile(r"[+*^×·√\\]|[xyzn](?![A-Za-z'’])")  # what goes on after an expression
 LABEL = re.compile(r"(?i)(?:step|case|part|equation|problem|question|figure|lemma|theorem)\s*$")
 BOLD = re.compile(r"\*\*([^*\n]{1,80})\*\*")
-WORDS = re.compile(r"(?<![\\\w])[A-Za-z]{2,}(?:[ ,]+[A-Za-z]{2,}){2,}(?![\w(])")
+WORDS = re.compile(r"(?<![\\\w])[^\W\d_]{2,}(?:[ ,]+[^\W\d_]{2,}){2,}(?![\w(])")
 LEADING_WORDS = re.compile(r"\A[A-Za-z][A-Za-z ,:]*(?=\$|\\\(|\\\[)")
 NUMBER_STATED = re.compile(r"(?:\b(?:is|are|was|equals|by|to|of)|[:=])\s*(?=[-+]?[$€£]?[\d.])")
 INTRODUCED = re.compile(
@@ -219,7 +222,7 @@ def _expressions(text: str) -> list[str | None]:
             joined = before[-1:] in tuple("+-*/^×·√−<>\\") and len(before) > 1
             listed = found and before[end:].strip(" ,$") in ("and", "or", "to")
             joined, end = joined or listed, match.end()
-            found.append(None if joined or after[:1] in tuple("+*^×·√\\") else match.group())
+            found.append(None if joined or FACTOR.match(after) else match.group())
     return found
 
 

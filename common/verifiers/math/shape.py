@@ -20,7 +20,7 @@ NAME = re.compile(
 )
 RELATION = re.compile(r"\\(?:le|ge|neq)(?![a-zA-Z])|[<>]")
 REALS = re.compile(
-    rf"(?:{LETTER}\s*\\in\s*)?(?:\\(?:mathbb|Bbb)\s*\{{?R\}}?|(?i:[\s⟦]*"
+    rf"(?:{LETTER}\s*\\in\s*)?(?:\\(?:mathbb|mathbf|Bbb)\s*\{{?R\}}?|(?i:[\s⟦]*"
     r"(?:the set of (?:all )?|all )reals?(?: numbers?| values?)?(?: of| for)?[\s⟧]*[a-z]?[\s⟧]*))"
 )
 ABSOLUTE = re.compile(rf"\s*\|\s*(\d*)\s*({LETTER})\s*([-+][^|]*)?\|\s*")

@@ -18,7 +18,7 @@ UNITS = {
     )
     for name in names.split()
 }  # fmt: skip
-UNITS |= {name: "" for name in ("per", "square", "sq", "cubic", "squared", "cubed")}
+UNITS |= {"per": "", "square": "2", "sq": "2", "squared": "2", "cubic": "3", "cubed": "3"}
 SHORT_FOR = {"mph": "mile hour", "kmh": "kilometer hour", "kph": "kilometer hour"}
 CHARACTERS = str.maketrans(
     {
@@ -35,7 +35,7 @@ CHARACTERS = str.maketrans(
 # String escapes that replaced the backslash of a command: a tab and "ext" was \text.
 EATEN = re.compile(r"\\?([\f\b\t\r])(?=f?rac|inom|oxed|egin|ext|imes|heta|ight|angle|a[nur]\b)")
 TEXT = re.compile(
-    r"\\(?:text|textbf|textit|textrm|textnormal|textsf|mbox|hbox|mathrm|mathbf|mathit|mathsf"
+    r"\\(?:text|textbf|textit|textrm|textnormal|textsf|mbox|hbox|mathrm|mathbf(?!\{R\})|mathit|mathsf"
     r"|boldsymbol|bm|operatorname\*?|rm|bf|it)\s*\{([^{}]*)\}"
 )
 COMMANDS = {
@@ -102,7 +102,7 @@ SPELLINGS = [
         (r"\+\s*(?=\\infty)", ""),
         (r"\\sqrt\s*\(([^()]*)\)", r"\\sqrt{\1}"),
         (r"\\sqrt\s*([0-9a-zA-Z])", r"\\sqrt{\1}"),
-        (r"\\frac\s*([0-9a-zA-Z])\s*([0-9a-zA-Z])", r"\\frac{\1}{\2}"),
+        (r"\\(frac|[dt]?binom)\s*([0-9a-zA-Z])\s*([0-9a-zA-Z])", r"\\\1{\2}{\3}"),
         (r"\\frac\s*([0-9a-zA-Z])\s*(?=\{)", r"\\frac{\1}"),
         (r"\\frac\s*(\\[a-zA-Z]+)\s*([0-9a-zA-Z])(?![a-zA-Z])", r"\\frac{\1}{\2}"),
         (r"(\\frac\s*\{[^{}]*\})\s*([0-9a-zA-Z])", r"\1{\2}"),
@@ -118,7 +118,7 @@ AND_OR = re.compile(
 SMALL = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen"
 SMALL = (SMALL + " fifteen sixteen seventeen eighteen nineteen twenty").split()
 SCALES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "trillion": 10**12}
-SCALES |= {"dozen": 12, "百": 100, "千": 1000, "万": 10**4, "亿": 10**8}
+SCALES |= {"dozen": 12, "lakh": 10**5, "crore": 10**7, "百": 100, "千": 1000, "万": 10**4, "亿": 10**8}
 VALUE = r"(?:\d[\d,]*(?:\.\d+)?|\\frac\{\d+\}\{\d+\})"
 SCALE = rf"(?:{'|'.join(SCALES)})"
 SPOKEN = rf"(?i:\b(?:{'|'.join(SMALL)})\b)"
@@ -126,6 +126,8 @@ SPOKEN = rf"(?i:\b(?:{'|'.join(SMALL)})\b)"
 CHANGES = [
     (re.compile(pattern), replacement)
     for pattern, replacement in (
+        (r"(⟦?)\s*\b(?:negative|minus)\s*(⟧?)\s*(?=[\d.(\\])|负(?=\d)",
+         lambda m: "-" if m[2] else f"{m[1] or ''}-"),
         (rf"\A⟦\s*([-+]?{VALUE}[%°]?)(?=[^⟦⟧\d]*⟧\Z)", r"\1⟦"),
         (r"\A⟦?\s*(?:one[- ]|a )?half\s*⟧?\Z", r"\\frac{1}{2}"),
         (r"(\d*\.\d*?)(?:(\d)\2{2,}|(\d{2,}?)\3+)\.\.\.", r"\1\\overline{\2\3}"),
@@ -140,11 +142,10 @@ CHANGES = [
          lambda m: f"{'-' * ('n' in m[1] or '-' in m[1])}{_spoken(m[2])}{'⟦' * ('⟦' in m[1])}"),
         (rf"({VALUE})(\s*⟦?[\s-]*)({SCALE}(?:[\s-]+{SCALE})?)s?(?![a-z])",
          lambda m: _scaled(m[1], m[3]) + m[2]),
-        (r"⟦?\s*\b(?:negative|minus)\s*⟧?\s*(?=[\d.(\\])|负(?=\d)", "-"),
         (rf"⟦?\s*\bhalf of\s*⟧?\s*(?={VALUE})", r"\\frac{1}{2}\\cdot "),
         (rf"({VALUE})\s*⟦?\s*squared\s*⟧?", r"(\1)^2"),
         (rf"({VALUE})\s*⟦?\s*cubed\s*⟧?", r"(\1)^3"),
-        (r"(?<=[\d}])\s*([\u4e00-\u9fff]+)", r"⟦\1⟧"),
+        (r"\s*([\u4e00-\u9fff]+)(?![^⟦⟧]*⟧)", r"⟦\1⟧"),
         (r"\A([-+]?)¤\s*([\d.,]*\d)\Z|\A([-+]?[\d.,]*\d)\s*¤\Z", r"\1\2\3⟦ dollars⟧"),
         (r"¤|⟦[\s.]*⟧", ""),
     )
@@ -215,12 +216,12 @@ def units(text: str) -> set[str]:
     """Return the units in a cleaned `text`, under one name each; {} where other words stand beside
     them."""
     found = set()
-    for inside in re.findall(r"⟦([^⟦⟧]*)⟧", text):
+    for inside, power in re.findall(r"⟦([^⟦⟧]*)⟧\s*(?:\^\{?([23])\}?)?", text):
         names = [SHORT_FOR.get(name, name) for name in re.findall("[a-zA-Z]+", inside.lower())]
         names = " ".join(names).split()
         names = [UNITS.get(name, UNITS.get(name.removesuffix("s"))) for name in names]
         if None not in names:
-            found.update(names)
+            found.update(names, power)
     return found - {""}
 
 
