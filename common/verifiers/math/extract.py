@@ -45,14 +45,16 @@ EXPRESSION = re.compile(
     r"[百千万亿]?(?:\s+(?:(?:hundred|thousand|million|billion|trillion|dozen)s?|squared|cubed|percent"
     r"|or (?:more|less|fewer))\b)*"
 )
-FACTOR = re.compile(r"[+*^×·√\\]|[xyzn](?![A-Za-z'’])")  # what goes on after an expression
+FACTOR = re.compile(  # what follows an expression that is no answer, or not all of it
+    r"[+*^×·√\\]|(?:times )?(?:[xyzn]|pi|sqrt)(?![A-Za-z'’])|(?:is|was)(?:n't| not| wrong)\b"
+)
 LABEL = re.compile(r"(?i)(?:step|case|part|equation|problem|question|figure|lemma|theorem)\s*$")
 BOLD = re.compile(r"\*\*([^*\n]{1,80})\*\*")
 WORDS = re.compile(r"(?<![\\\w])[^\W\d_]{2,}(?:[ ,]+[^\W\d_]{2,}){2,}(?![\w(])")
 LEADING_WORDS = re.compile(r"\A[A-Za-z][A-Za-z ,:]*(?=\$|\\\(|\\\[)")
 NUMBER_STATED = re.compile(r"(?:\b(?:is|are|was|equals|by|to|of)|[:=])\s*(?=[-+]?[$€£]?[\d.])")
 INTRODUCED = re.compile(
-    r"(?:(?:[A-Za-z']+ ){2,}|[A-Za-z]+[,:] |[A-Za-z]+ (?:is|are|equals) "
+    r"(?:(?:[A-Za-z']+[,:]? ){2,}|[A-Za-z]+[,:] |[A-Za-z]+ (?:is|are|equals) "
     r"|[，\u4e00-\u9fff]+|(?:about|around|approximately|exactly|only|so|thus|hence|also) )",
     re.IGNORECASE,
 )

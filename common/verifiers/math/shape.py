@@ -33,10 +33,10 @@ CHANGED = re.compile(
     r"⟦[^⟦⟧]*\b(?:at least|at most|no|not|never|or (?:more|less|fewer|greater)|over|under|up to"
     r"|(?:more|less|fewer|greater|smaller|larger) than|exceeds?|between|below|above|almost|nearly"
     r"|negative|minus|half|halves|thirds?|quarters?|tenths?|(?:hundred|thousand)ths?|squared|cubed"
-    r"|multiples?|base|mod|root|twice|double|triple|factorial|reciprocal)\b"
-    r"|⟦[^⟦⟧]*[以上下多余至少不倍半负]"
+    r"|multiples?|but|except|base|mod|root|twice|double|triple|factorial|reciprocal)\b"
+    r"|(?<!total )of\s*⟧|⟦[^⟦⟧]*[以上下多余至少不倍半负大小超]"
 )
-CLOCK = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?\s*(?:⟦\s*)?(?:([apAP])\.?\s*[mM]\.?)?(?:\s*⟧)?")
+CLOCK = re.compile(r"⟦?\s*(\d{1,2}):(\d\d)(?::(\d\d))?\s*(?:⟦\s*)?(?:([apAP])\.?\s*[mM]\.?)?(?:\s*⟧)?")
 
 
 @dataclass(frozen=True)
@@ -99,6 +99,9 @@ def shape(text: str, depth: int = 0) -> Shape:
         return Shape("tuple", parts=parts, brackets="≡≡", name=(match[1] or "").strip())
     if len(sides := _equation(text)) > 1:
         return _named(sides, depth)
+    if len(ratio := split(text, ":")) > 2:  # 2:4:6 is 1:2:3
+        parts = tuple(shape(rf"\frac{{{part}}}{{{ratio[0]}}}", depth + 1) for part in ratio[1:])
+        return Shape("tuple", parts=parts, brackets="::")
     if match := POINT.fullmatch(text):
         return replace(shape(match[2], depth + 1), name=match[1])
     if match := ROWS.fullmatch(text):
@@ -179,7 +182,7 @@ def _named(sides: list[str], depth: int) -> Shape:
         names, value = [value], names[-1]  # 5 = x
     if NAME.fullmatch(names[0]) and re.search("[a-zA-Z⟦]", names[0]):
         return replace(shape(value, depth + 1), name=names[0].strip())
-    if not re.search(r"[a-zA-Z]", re.sub(r"⟦[^⟦⟧]*⟧|\\[a-zA-Z]+", "", names[0])):
+    if not re.search(r"[a-zA-Z]", re.sub(r"⟦[^⟦⟧]*⟧|\\[a-zA-Z]+", "", names[0] + value)):
         return shape(value, depth + 1)  # a chain of numbers: 1/2 + 1/2 = 1
     return Shape("value", "=".join(sides))
 
@@ -252,7 +255,7 @@ def _without_remarks(text: str) -> str:
     if "⟦" not in text or CHANGED.search(text):
         return text
     formula = re.sub(r"⟦\s*(?:for|when|if|with|since|because|as)\b.*", "", text)
-    formula = re.sub(r"⟦[^⟦⟧]*⟧\s*(?:\^\{?[23]\}?|/\s*⟦[^⟦⟧]*⟧)*", " ⟦ ", formula).strip("⟦ .,:;")
+    formula = re.sub(r"⟦[^⟦⟧]*⟧\s*(?:\^\{?-?[1-4]\}?|(?:/|\\cdot)\s*⟦[^⟦⟧]*⟧)*", " ⟦ ", formula).strip("⟦ .,:;")
     if not re.search(r"[\w)}\]|°%!]", formula):
         return text
     return re.sub(r"[\s,]*(?:⟦\s*)+[\s,]*", ", ", formula)

@@ -216,7 +216,7 @@ def units(text: str) -> set[str]:
     """Return the units in a cleaned `text`, under one name each; {} where other words stand beside
     them."""
     found = set()
-    for inside, power in re.findall(r"⟦([^⟦⟧]*)⟧\s*(?:\^\{?([23])\}?)?", text):
+    for inside, power in re.findall(r"⟦([^⟦⟧]*)⟧\s*(?:\^\{?-?([23])\}?)?", text):
         names = [SHORT_FOR.get(name, name) for name in re.findall("[a-zA-Z]+", inside.lower())]
         names = " ".join(names).split()
         names = [UNITS.get(name, UNITS.get(name.removesuffix("s"))) for name in names]
