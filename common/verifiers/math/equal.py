@@ -33,14 +33,12 @@ def same(gold: str, answer: str, tolerance: Fraction | None = None) -> bool | No
         return True
     left, right = shape(gold), shape(answer)
     verdict = _same(left, right, tolerance)
-    if not verdict and len(left.parts) != len(right.parts) and not (left.parts and right.parts):
+    if not verdict and bool(left.parts) != bool(right.parts) and "," in left.text + right.text:
         # "100,200" is read as one number, but as two where the other side is a list
-        relisted = [
-            shape(text.replace(",", ", ")) if not side.parts and "," in text else side
-            for text, side in ((gold, left), (answer, right))
-        ]
-        if relisted != [left, right]:
-            verdict = _same(relisted[0], relisted[1], tolerance) or verdict
+        left, right = (
+            one if one.parts else shape(one.text.replace(",", ", ")) for one in (left, right)
+        )
+        verdict = _same(left, right, tolerance) or verdict
     return verdict
 
 
@@ -160,7 +158,7 @@ def _readings(gold: str, answer: str):
         return
     plain = [side.replace("°", "").replace("%", "").strip() for side in (gold, answer)]
     if ":" in gold + answer:
-        plain = [re.sub(r":", "/", _grouped(side)) for side in plain]
+        plain = [re.sub(r"(.+):(.+)", r"(\1)/(\2)", side) for side in plain]
     small = (value := number(plain[0])) and abs(value.value) < 1  # 0.5 is 50%, and not 0.5%
     if not small or "%" in gold or "%" not in answer:
         yield tuple(plain)
@@ -180,11 +178,6 @@ def _readings(gold: str, answer: str):
     )
     if len(one) == len(other) == 1 and one != other and "\\pi" in gold and "\\pi" in answer:
         yield plain[0], _letter(plain[1], other.pop(), one.pop())  # k \pi is n \pi
-
-
-def _grouped(text: str) -> str:
-    sides = text.split(":")
-    return ":".join(f"({side.strip()})" if not side.strip().isdigit() else side for side in sides)
 
 
 def _clocks(gold: str, answer: str) -> tuple[int, int] | None:

@@ -66,19 +66,8 @@ def final_answers(response: str) -> list[str]:
     """Return the texts of the final answer of `response`; [] where it has none.
 
     There are several texts only where several boxes closely follow each other. Then the last one is
-    the answer, or all together are it if the gold has as many parts. The first of these that is
-    there decides:
-
-    1. the last \\boxed{} or \\fbox{} (also "\\boxed 7") after the last </think>; a box that never
-       closes ends with its formula or line, and is no answer where the response breaks off in it
-    2. what the last closed <answer> holds, where no box follows it; by the rules 1 and 3 to 7
-    3. what follows the last "####"
-    4. what follows the last "answer is", "answer:" (also in German or Chinese) or, at the start of
-       a line, "A:"
-    5. the whole response, where it is one line and no sentence
-    6. the only expression or bold text of a closing sentence after the last formula
-    7. the last formula in $ $, \\( \\) or \\[ \\], else the last expression in plain text
-    In 4, a sentence is replaced by what 6 and 7 find in it.
+    the answer, or all together are it if the gold has as many parts. docs/verifiers.md lists the
+    seven rules, in order: the first one that applies decides.
     """
     response = after_thought(response)
     if (inside := tagged(response)) is not None:
@@ -134,8 +123,8 @@ def last_boxes(text: str) -> list[str] | None:
 
 def last_number(text: str) -> str | None:
     """Return the last number in `text`, or None."""
-    numbers = [match.group() for match in NUMBER.finditer(text[-TAIL:]) if match.group().strip()]
-    numbers = [number for number in numbers if any(map(str.isdigit, number))]
+    found = (match.group() for match in NUMBER.finditer(text[-TAIL:]))
+    numbers = [number for number in found if any(map(str.isdigit, number))]
     return numbers[-1] if numbers else None
 
 

@@ -5,6 +5,7 @@ cases from costing a worker each.
 """
 
 import re
+from itertools import accumulate
 
 LONGEST = 1000  # characters of an answer, without spaces, that is parsed
 DEEPEST = 16  # nested brackets of all kinds
@@ -24,12 +25,14 @@ def refusal(text: str) -> str | None:
         return "control characters or unpaired surrogates"
     if len(text) > LONGEST:
         return f"longer than {LONGEST} characters"
-    if _depth(text) > DEEPEST or text.count("|") > DEEPEST:  # bars open and close brackets
+    if max(depths(text)) > DEEPEST or text.count("|") > DEEPEST:  # bars open and close brackets
         return f"brackets nested deeper than {DEEPEST}"
     if any(len(number) > LONGEST_NUMBER for number in INTEGER.findall(text)):
         return f"a number of more than {LONGEST_NUMBER} digits"
     if text.count("&") + text.count("\\\\") > MOST_CELLS:
         return f"a matrix of more than {MOST_CELLS} cells"
+    if len(re.findall("[,;]", text)) > MOST_CELLS:
+        return f"a list of more than {MOST_CELLS} parts"
     if len(re.findall(r"[-+/^_=]|\\[a-zA-Z]+", text)) > MOST_OPERATORS:
         return f"more than {MOST_OPERATORS} operators"
     if COMPUTED.search(text) and (
@@ -40,12 +43,7 @@ def refusal(text: str) -> str | None:
     return None
 
 
-def _depth(text: str) -> int:
-    depth = deepest = 0
-    for character in text:
-        if character in "([{":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif character in ")]}":
-            depth -= 1
-    return deepest
+def depths(text: str) -> list[int]:
+    """Return how many brackets are open before and after each character of `text`."""
+    steps = ((character in "([{") - (character in ")]}") for character in text)
+    return list(accumulate(steps, initial=0))

@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass, replace
 
+from common.verifiers.math.guard import depths
 from common.verifiers.math.text import squash, words
 from common.verifiers.math.value import Number, number
 
@@ -19,6 +20,8 @@ NAME = re.compile(
     r"(?:\\[a-zA-Z]+(?![a-zA-Z])|[a-zA-Z|():/,<>' ]|⟦[^⟦⟧]*⟧|_\{[^{}]*\}|_\w|[{}]|\^\*)+"
 )
 RELATION = re.compile(r"\\(?:le|ge|neq)(?![a-zA-Z])|[<>]")
+TURNED = {">": "<", "\\ge": "\\le"}
+ENDS = {"<": "()", "\\le": "[]", "\\neq": "()"}
 REALS = re.compile(
     rf"(?:{LETTER}\s*\\in\s*)?(?:\\(?:mathbb|mathbf|Bbb)\s*\{{?R\}}?|(?i:[\s⟦]*"
     r"(?:the set of (?:all )?|all )reals?(?: numbers?| values?)?(?: of| for)?[\s⟧]*[a-z]?[\s⟧]*))"
@@ -36,7 +39,7 @@ CHANGED = re.compile(
     r"|multiples?|but|except|base|mod|root|twice|double|triple|factorial|reciprocal)\b"
     r"|(?<!total )of\s*⟧|⟦[^⟦⟧]*[以上下多余至少不倍半负大小超]"
 )
-CLOCK = re.compile(r"⟦?\s*(\d{1,2}):(\d\d)(?::(\d\d))?\s*(?:⟦\s*)?(?:([apAP])\.?\s*[mM]\.?)?(?:\s*⟧)?")
+CLOCK = re.compile(r"[⟦\s]*(\d{1,2}):(\d\d)(?::(\d\d))?[⟦\s]*(?:([apAP])\.?\s*[mM]\.?)?[\s⟧]*")
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ def shape(text: str, depth: int = 0) -> Shape:
     if len(split(text, ",")) > 1:
         return shape(text, depth + 1)
     braces = text.startswith("\\{") and text.endswith("\\}") and "emptyset" not in text
-    if braces and _encloses(text[1:-2] + "}", "{", "}"):
+    if braces and _encloses(text[1:-2] + "}"):
         inner = text[2:-2]
         inner = re.sub(r"\\in\s*\\mathbb\{?R\}?(?=\s*[|:])", "", inner)
         condition = re.split(r"\||(?<=\w)\s*:", inner, maxsplit=1)
@@ -119,13 +122,11 @@ def shape(text: str, depth: int = 0) -> Shape:
             return Shape("tuple", parts=parts, brackets=opening + closing)
         if opening + closing == "()":
             return shape(text[1:-1], depth + 1)
-    if opening == "{" and closing == "}" and _encloses(text, "{", "}"):
+    if opening == "{" and closing == "}" and _encloses(text):
         return shape(text[1:-1], depth + 1)
     if match := COLUMN.fullmatch(text):
-        rows = [row for row in match[1].split("\\\\") if row.strip()]
-        if 1 < len(rows) <= MOST_PARTS and "&" not in match[1]:
-            return Shape("tuple", parts=tuple(shape(r, depth + 1) for r in rows), brackets="||")
-        if len(rows) == 1 and (cells := rows[0].split("&"))[1:]:
+        cells = re.split(r"\\\\" if "\\\\" in match[1] else "&", match[1])
+        if len(cells) > 1 and not ("&" in match[1] and "\\\\" in match[1]):
             return Shape("tuple", parts=tuple(shape(c, depth + 1) for c in cells), brackets="||")
     return Shape("words" if "⟦" in text else "value", text)
 
@@ -201,41 +202,36 @@ def _region(text: str) -> Shape | None:
     sides, signs = RELATION.split(text), [match.group() for match in RELATION.finditer(text)]
     if not signs or len(signs) > 2 or any(not side.strip() for side in sides):
         return None
+    if TURNED.keys() & signs:  # x > 3 is 3 < x
+        sides, signs = sides[::-1], [TURNED.get(sign, "") for sign in signs[::-1]]
+    if not all(sign in ENDS for sign in signs):
+        return None
+    opening, closing = ENDS[signs[0]][0], ENDS[signs[-1]][1]
     if len(signs) == 2:
-        rising = {"<": ")", "\\le": "]"}
-        if not VARIABLE.fullmatch(sides[1]):
+        if not VARIABLE.fullmatch(sides[1]) or "\\neq" in signs:
             return None
-        if any(sign not in rising for sign in signs):
-            if all(sign in (">", "\\ge") for sign in signs):
-                turn = {">": "<", "\\ge": "\\le"}
-                return _region(f"{sides[2]}{turn[signs[1]]} {sides[1]}{turn[signs[0]]} {sides[0]}")
-            return None
-        opening = "(" if signs[0] == "<" else "["
-        return _interval(sides[1], sides[0], sides[2], opening + rising[signs[1]])
-    left, right = sides
-    sign = signs[0]
-    if not VARIABLE.fullmatch(left) and not ABSOLUTE.fullmatch(left):
-        if not VARIABLE.fullmatch(right) and not ABSOLUTE.fullmatch(right):
-            return None
-        left, right = right, left
-        sign = {"<": ">", ">": "<", "\\le": "\\ge", "\\ge": "\\le"}.get(sign, sign)
-    if match := ABSOLUTE.fullmatch(left):  # |2x - 1| < 3
+        return _interval(sides[1], sides[0], sides[2], opening + closing)
+    below = any(pattern.fullmatch(sides[0]) for pattern in (VARIABLE, ABSOLUTE))  # x < 3
+    name, end = sides if below else sides[::-1]
+    if match := ABSOLUTE.fullmatch(name):  # |2x - 1| < 3
         factor, name, centre = match[1] or "1", match[2], f"-({match[3] or 0})"
-        low, high = (rf"\frac{{{centre}{way}({right})}}{{{factor}}}" for way in "-+")
+        low, high = (rf"\frac{{{centre}{way}({end})}}{{{factor}}}" for way in "-+")
         if factor == "1" and not match[3]:
-            low, high = f"-{right.strip()}", right
-        if sign in ("<", "\\le"):
-            return _interval(name, low, high, "()" if sign == "<" else "[]")
-        ends = ("(]", "[)") if sign == "\\ge" else ("()", "()")
-        pairs = (("-\\infty", low), (high, "\\infty"))
-        parts = [_interval(name, *pair, end) for pair, end in zip(pairs, ends, strict=True)]
-        return None if sign == "\\neq" else Shape("many", parts=tuple(parts))
-    if sign == "\\neq":
-        below = _interval(left, "-\\infty", right, "()")
-        return Shape("many", parts=(below, _interval(left, right, "\\infty", "()")))
-    if sign in ("<", "\\le"):
-        return _interval(left, "-\\infty", right, "(" + (")" if sign == "<" else "]"))
-    return _interval(left, right, "\\infty", ("(" if sign == ">" else "[") + ")")
+            low, high = f"-{end.strip()}", end
+        if signs[0] == "\\neq":
+            return None
+        if below:
+            return _interval(name, low, high, opening + closing)
+    elif not VARIABLE.fullmatch(name):
+        return None
+    elif signs[0] == "\\neq":
+        low = high = end
+    elif below:
+        return _interval(name, "-\\infty", end, "(" + closing)
+    else:
+        return _interval(name, end, "\\infty", opening + ")")
+    left = _interval(name, "-\\infty", low, "(" + closing)
+    return Shape("many", parts=(left, _interval(name, high, "\\infty", opening + ")")))
 
 
 def _interval(name: str, low: str, high: str, brackets: str) -> Shape:
@@ -255,20 +251,17 @@ def _without_remarks(text: str) -> str:
     if "⟦" not in text or CHANGED.search(text):
         return text
     formula = re.sub(r"⟦\s*(?:for|when|if|with|since|because|as)\b.*", "", text)
-    formula = re.sub(r"⟦[^⟦⟧]*⟧\s*(?:\^\{?-?[1-4]\}?|(?:/|\\cdot)\s*⟦[^⟦⟧]*⟧)*", " ⟦ ", formula).strip("⟦ .,:;")
+    power = r"\s*(?:\^\{?-?[1-4]\}?|(?:/|\\cdot)\s*⟦[^⟦⟧]*⟧)*"
+    formula = re.sub(rf"⟦[^⟦⟧]*⟧{power}", " ⟦ ", formula).strip("⟦ .,:;")
     if not re.search(r"[\w)}\]|°%!]", formula):
         return text
     return re.sub(r"[\s,]*(?:⟦\s*)+[\s,]*", ", ", formula)
 
 
-def _encloses(text: str, opening: str = "([", closing: str = ")]") -> bool:
+def _encloses(text: str) -> bool:
     """Return whether the first bracket of `text` closes with its last character."""
-    depth = 0
-    for at, character in enumerate(text):
-        depth += (character in opening) - (character in closing)
-        if depth == 0:
-            return at == len(text) - 1
-    return False
+    after = depths(text)[1:]
+    return 0 in after and after.index(0) == len(text) - 1
 
 
 def canonical(text: str) -> str:

@@ -67,7 +67,6 @@ SPELLINGS = [
         (r"\\(?:displaystyle|textstyle|limits|nolimits|bigl|bigr|rm|bf|it)(?![a-zA-Z])", ""),
         (r"(\d)\s*\{\s*,\s*\}\s*(?=\d{3})", r"\1,"),  # 14{,}916
         (r"(?<=\d),\s*\\[!,]\s*(?=\d{3})", ","),  # 32,\!348
-        (r"(?<=\d)\\[,!]\s*(?=\d{3}(?!\d))", ""),  # 32\,348
         (r"(?<!\\)\\[!,;:>]|\\(?:q?quad|thinspace|enspace|nobreak|allowbreak)(?![a-zA-Z])", " "),
         (r"(?<!\\)\\ |~|\\h(?:space|skip)\*?\{[^{}]*\}", " "),
         (rf"\\({'|'.join(COMMANDS)})(?![a-zA-Z])", lambda m: COMMANDS[m[1]]),
@@ -99,7 +98,6 @@ SPELLINGS = [
         (r"(?<![a-zA-Z\\])(sqrt|arcsin|arccos|arctan|sin|cos|tan|sec|csc|cot|ln|log|exp|pi)"
          r"(?![a-zA-Z])", r"\\\1 "),
         (r"(?<![a-zA-Z\\])(?:infinity|infty|inf|oo)(?![a-zA-Z])", r"\\infty "),
-        (r"\+\s*(?=\\infty)", ""),
         (r"\\sqrt\s*\(([^()]*)\)", r"\\sqrt{\1}"),
         (r"\\sqrt\s*([0-9a-zA-Z])", r"\\sqrt{\1}"),
         (r"\\(frac|[dt]?binom)\s*([0-9a-zA-Z])\s*([0-9a-zA-Z])", r"\\\1{\2}{\3}"),
@@ -107,7 +105,6 @@ SPELLINGS = [
         (r"\\frac\s*(\\[a-zA-Z]+)\s*([0-9a-zA-Z])(?![a-zA-Z])", r"\\frac{\1}{\2}"),
         (r"(\\frac\s*\{[^{}]*\})\s*([0-9a-zA-Z])", r"\1{\2}"),
         (r"\\frac\s+", r"\\frac"),
-        (r"(\\frac\{[^{}]*\})\s+(?=\{)", r"\1"),
         (r"([\^_])\s*\{\s*([0-9a-zA-Z])\s*\}", r"\1\2"),
     )
 ]  # fmt: skip
@@ -118,7 +115,8 @@ AND_OR = re.compile(
 SMALL = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen"
 SMALL = (SMALL + " fifteen sixteen seventeen eighteen nineteen twenty").split()
 SCALES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "trillion": 10**12}
-SCALES |= {"dozen": 12, "lakh": 10**5, "crore": 10**7, "百": 100, "千": 1000, "万": 10**4, "亿": 10**8}
+SCALES |= {"dozen": 12, "lakh": 10**5, "crore": 10**7}
+SCALES |= {"百": 100, "千": 1000, "万": 10**4, "亿": 10**8}
 VALUE = r"(?:\d[\d,]*(?:\.\d+)?|\\frac\{\d+\}\{\d+\})"
 SCALE = rf"(?:{'|'.join(SCALES)})"
 SPOKEN = rf"(?i:\b(?:{'|'.join(SMALL)})\b)"

@@ -91,12 +91,9 @@ def same_number(gold: Number, answer: Number, tolerance: Fraction | None = None)
     difference = abs(gold.value - answer.value)
     if difference == 0 or (tolerance is not None and difference <= tolerance):
         return True
-    if answer.step and gold.step:
-        return min(gold.digits, answer.digits) >= FLOAT_DIGITS and (
-            2 * difference <= max(gold.step, answer.step)
-        )
     if answer.step:
-        return answer.digits >= FLOAT_DIGITS and 2 * difference <= answer.step
+        digits = min(answer.digits, gold.digits or answer.digits)
+        return digits >= FLOAT_DIGITS and 2 * difference <= max(answer.step, gold.step or 0)
     if gold.step and gold.step <= Fraction(1, 100) and gold.digits >= 3:
         cut = abs(gold.value) <= abs(answer.value) < abs(gold.value) + gold.step
         return 2 * difference <= gold.step or (cut and gold.value * answer.value > 0)
@@ -171,21 +168,16 @@ def _same_constants(gold: str, answer: str, a, b, tolerance: Fraction | None) ->
 def _same_values(left, right, decimal: bool) -> bool | None:
     """Return whether two formulas have equal values at the points where both are real; complex
     values count only where no point is real. Return None where no point gives both a value."""
-    complex_verdicts, seen_real = [], False
+    real: list[bool] = []
+    complex_: list[bool] = []
     for point in range(5):
         x, y = _value(left, point), _value(right, point)
-        if x is None or y is None:
-            continue
-        equal = _equal(x, y, decimal)
-        if x.imaginary or y.imaginary:
-            complex_verdicts.append(equal)
-        elif not equal:
+        if x is not None and y is not None:
+            verdicts = complex_ if x.imaginary or y.imaginary else real
+            verdicts.append(_equal(x, y, decimal))
+        if False in real:
             return False
-        else:
-            seen_real = True
-    if seen_real or not complex_verdicts:
-        return True if seen_real else None
-    return all(complex_verdicts)
+    return all(real or complex_) if real or complex_ else None
 
 
 def _proportional(left, right, decimal: bool) -> bool | None:

@@ -21,8 +21,8 @@ from common.verifiers.math.text import clean, squash, units
 from common.verifiers.math.value import Refused
 
 PRELOAD = ("math_verify",)  # takes a second, once, in the workers' mother process
-Convention = Literal["ours", "boxed", "last_number", "exact", "math_verify", "open_rs"]
-CONVENTIONS = ("ours", "boxed", "last_number", "exact", "math_verify", "open_rs")
+Convention = Literal["ours", "boxed", "last_number", "math_verify", "open_rs"]
+CONVENTIONS = ("ours", "boxed", "last_number", "math_verify", "open_rs")
 
 
 class Gold(NamedTuple):
@@ -48,7 +48,6 @@ def verify(
                              mathematics
                 boxed        the last box only, compared as mathematics
                 last_number  the last number only, compared as mathematics
-                exact        our final answer, compared as text without outer spaces
                 math_verify  math_verify.parse on the whole response, the gold as \\boxed{gold}
                 open_rs      the same, of LaTeX alone, as in the accuracy reward of Open-RS and of
                              CW-GRPO's author: a box, or a formula that is said to be the answer,
@@ -77,10 +76,6 @@ def verify(
         answers = extract.final_answers(response)
     if not answers:
         return Verdict("unparsed", 0.0, reason="no final answer")
-    if convention == "exact":
-        answer = answers[-1].strip()
-        right = answer == gold.text.strip()
-        return Verdict("correct" if right else "wrong", float(right), answer[:200])
     return _judged(reference, tuple(answer.strip() for answer in answers), drop_units)
 
 
@@ -136,15 +131,13 @@ def example(reference: str) -> str | None:
 
 @lru_cache(maxsize=4096)
 def _gold(reference: str) -> Gold:
-    fields = {"gold": reference}
+    fields, tolerance = {"gold": reference}, None
     if reference.lstrip().startswith('{"'):
         try:
             fields = json.loads(reference)
             tolerance = Fraction(fields["tolerance"]) if "tolerance" in fields else None
         except (ValueError, KeyError, TypeError) as error:
             raise UserError(f"reference={reference[:80]}: no reference of math ({error})") from None
-    else:
-        tolerance = None
     text = fields.get("gold")
     require(
         isinstance(text, str) and text.strip() != "",
