@@ -63,6 +63,13 @@ def test_shared_cases(sources):
 
 
 @pytest.mark.sweep
+def test_public_cases():
+    judged = [row for row in rows("public_cases") if row["kind"] == "math"]
+    right = {row["id"]: outcome(row["response"], row["gold"]) == "correct" for row in judged}
+    assert [row["id"] for row in judged if right[row["id"]] != (row["expected"] == "correct")] == []
+
+
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", FILES)
 def test_every_gold_equals_itself_and_no_other(name):
     draw = random.Random(0)

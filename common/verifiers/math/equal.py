@@ -136,10 +136,8 @@ def _same_value(gold: Shape, answer: Shape, tolerance: Fraction | None) -> bool 
         numbers = number(one), number(other)
         if all(numbers):
             verdict = same_number(*numbers, tolerance)
-        elif reason := refusal(other):
+        elif reason := refusal(one) or refusal(other):
             raise Refused(reason)
-        elif refusal(one):
-            verdict = False
         else:
             verdict = same_formula(one, other, tolerance)
         if verdict:
@@ -157,8 +155,6 @@ def _readings(gold: str, answer: str):
         yield tuple(side.replace("°", r"\cdot\frac{\pi}{180}") for side in (gold, answer))
         return
     plain = [side.replace("°", "").replace("%", "").strip() for side in (gold, answer)]
-    if ":" in gold + answer:
-        plain = [re.sub(r"(.+):(.+)", r"(\1)/(\2)", side) for side in plain]
     small = (value := number(plain[0])) and abs(value.value) < 1  # 0.5 is 50%, and not 0.5%
     if not small or "%" in gold or "%" not in answer:
         yield tuple(plain)

@@ -13,6 +13,7 @@ LONGEST_NUMBER = 400  # digits
 LARGEST = 20_000  # in a binomial
 MOST_CELLS = 64
 MOST_OPERATORS = 100
+MOST_SUMS = 4  # with integrals and products: the parser's time grows fast with their number
 
 INTEGER = re.compile(r"\d+")
 COMPUTED = re.compile(r"\\(?:[dt]?binom|choose|gcd|lcm)(?![a-z])")  # by the parser itself
@@ -35,6 +36,8 @@ def refusal(text: str) -> str | None:
         return f"a list of more than {MOST_CELLS} parts"
     if len(re.findall(r"[-+/^_=]|\\[a-zA-Z]+", text)) > MOST_OPERATORS:
         return f"more than {MOST_OPERATORS} operators"
+    if len(re.findall(r"\\(?:int|sum|prod)(?![a-z])", text)) > MOST_SUMS:
+        return f"more than {MOST_SUMS} sums, products or integrals"
     if COMPUTED.search(text) and (
         re.search(r"\\(?:gcd|lcm).*[\^!]", text)
         or any(int(number) > LARGEST for number in INTEGER.findall(text))

@@ -28,7 +28,7 @@ CHARACTERS = str.maketrans(
         "²": "^2", "³": "^3", "⁴": "^4", "½": r"\frac{1}{2}", "¼": r"\frac{1}{4}",
         "º": "°", "˚": "°", "⟦": "", "⟧": "", "’": "'", "′": "'", "\u00a0": " ", "\u202f": " ",
         "€": "", "£": "", "¥": "", "₹": "", "％": "%", "`": "", "⟨": "(", "⟩": ")",
-        "∅": r"\emptyset ", "ℝ": r"\mathbb{R}",
+        "≡": r"\equiv ", "∅": r"\emptyset ", "ℝ": r"\mathbb{R}",
     }
     | {chr(code): chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)}  # fullwidth forms
 )  # fmt: skip

@@ -146,7 +146,7 @@ def same_formula(gold: str, answer: str, tolerance: Fraction | None = None) -> b
         if verdict is None:
             verdict = _same_values(a, b, decimal)
     else:
-        verdict = None
+        verdict = False if isinstance(a, Eq) else None  # x + y = 8 is not 8
     return verify(a, b, timeout_seconds=None) if verdict is None else verdict
 
 
