@@ -3,11 +3,11 @@
 The reference is JSON {"answer": "C", "options": [...]}. Letters follow the order of the options
 (the first is A); nothing is shuffled here. Each convention looks elsewhere for the letter:
 
-ours                 in the text after the last </think>, the first of these that gives a letter: a
-                     letter in the last \\boxed{}; the two levels of MMLU-Pro's authors; looser
-                     statements ("Answer: **C**", "the answer is 42 N"), from the last to the first;
-                     the text of an option in the last \\boxed{}; a response that is nothing but a
-                     letter or an option. A text names an option if it equals exactly one.
+ours                 in the text after the last </think>, or in its last <answer> tag, the first of
+                     these that gives a letter: the last \\boxed{}; the closing line ("C. 42 N", "So
+                     option C is correct."); the last statement ("the best choice must be C", "wait,
+                     it is (D)", "the answer is 42 N"); the option's text in the last box. A
+                     statement of two letters, a denial and a doubt after it name none.
 mmlu_pro             two levels of TIGER-AI-Lab/MMLU-Pro: first "answer is (X)", else "Answer: X"
 mmlu_pro_last        the same, else the last letter A-J that stands alone (third level)
 lm_eval              lm-eval 0.4.13, mmlu_pro: first "answer is (X)" and nothing else
@@ -30,7 +30,7 @@ from functools import lru_cache
 
 from common.errors import UserError, require
 from common.types import Verdict
-from common.verifiers.math.extract import last_boxes
+from common.verifiers.math.extract import after_thought, last_boxes
 
 LETTERS = string.ascii_uppercase
 LONGEST = 2000  # characters of a statement or box that are compared with options
@@ -39,15 +39,50 @@ MOST_STATEMENTS = 20
 FIRST_LEVEL = re.compile(r"answer is \(?([A-J])")  # any text may follow the letter
 SECOND_LEVEL = re.compile(r"[aA]nswer:(?=\s*([A-J]))")
 ALONE = re.compile(r"\b[A-J]\b")
-# The same levels for "ours": the letter must not begin a word, as in "answer is Greater".
-END = r"(?![^\W\d_])"
-FIRST_WHOLE = re.compile(rf"answer is \(?([A-J]){END}")
-SECOND_WHOLE = re.compile(rf"[aA]nswer:(?=\s*([A-J]){END})")
-STATEMENT = re.compile(r"(?i:\banswer(?:\s{1,3}is\b|\s{0,3}[:=]))[\s:*_]{0,8}")
-STATED = re.compile(rf"[\s(\[]*(?:(?i:option|choice)\s+)?[(\[]?([A-Z]){END}[)\].:,;\s]*")
-LONE = re.compile(r"(?:(?i:option|choice|answer)[:\s]{1,3})?[(\[]?\s*([A-Z])\s*[)\].:,]*")
+
+# What "ours" reads. A statement begins with one of these; the second group is strict: these words
+# say other things too, so nothing but a letter may follow.
+BEST = "correct|right|best|final|chosen|likely|accurate|appropriate|suitable|my"
+STATEMENT = re.compile(
+    rf"(?:\b(?:answer|ans|(?:{BEST})\s(?:option|choice|selection|letter|one))\b[\s*_\"'`]{{0,3}}"
+    r"(?:(?:to|for|of)\s[^.:\n]{1,80}?\s)?"
+    r"(?:\b(?:is|(?:must|should|would|will|has\sto)\sbe)\b|[:=]|[-–—](?=\s))"
+    r"|^\W{0,6}(?:option|choice|selection)[\"'*_]{0,3}\s?[:=]|答案|故选|应选|选择|\b(?:antwort|lösung)\b"
+    r"(?:\sist|\slautet|:))|(?P<strict>\b(?:wait|actually|sorry|correction|scratch\sthat|make\sthat|"
+    r"no|so|therefore|thus|hence)\b[\s,.:;!—-]{1,3}(?:(?:it|that)(?:'s|\s(?:is|must\sbe|should\sbe))"
+    r"\b)?|\bI(?:'d|'ll|\swould|\swill)?\s(?:choose|pick|select|go\swith)\b|选)",
+    re.IGNORECASE | re.MULTILINE,
+)
+UNREAL = re.compile(
+    r"(?:\b(?:if|whether|suppose|assum\w+|n?either|not|none|wrong|incorrect|why)|n't)\b"
+    r"(?![^.,;:\n]*\bbut\b)[^.,;:\n]*$",
+    re.IGNORECASE,
+)
+IF = re.compile(r"(?:\s(?:option|choice|answer))?,?\s(?:if|unless)\b")
+FILLER = (
+    r"(?i:[\s:*_,#>=-]{0,9}(?:(?:therefore|thus|hence|so|then|clearly|indeed|definitely|probably|"
+    r"(?:most\s)?likely|approximately|option|choice|letter|answer|是|为|选|项)[\s:,*_]{0,3}){0,4})"
+)
+END = r"(?:(?![^\W_一-鿿])|(?=\d:))"  # no word goes on, but a Chinese one; "C1: ..." is option C
+NAMED = re.compile(rf"{FILLER}(?:[(\[]\s?([A-Z])\s?[)\]]|[(\[]?([A-Z]){END})")
+NONE = re.compile(rf"{FILLER}(?i:not|either|both|neither|none|between|unclear|unknown|cannot)\b")
+MORE = re.compile(rf"\s*(?:,|/|&|;|or|and|\s)+(?:(?:option|choice)\s)?[(\[]?([A-Z])[)\]]?{END}")
+CONTINUED = re.compile(r"['’^_=+*/<>-]|\s[=+*/<>-]|\.\d|\?")  # "C-14", "C = 3", "C?"
+GRAMMAR = re.compile(r"\s[a-z]+(?<!because)(?<!since)(?<!\sas)(?<!\sfor)(?<!\sis)(?<!\sby)\b")
+CORRECT = re.compile(
+    rf"(?:[(\[]([A-Z])[)\]]|\b([A-Z])\b[.:]?)\s(?i:is|(?:must|should|would)\sbe)\s(?:(?i:the|an?|"
+    rf"thus|therefore|clearly|indeed|definitely|only|most)\s){{0,3}}(?i:{BEST}|answer)\b"
+)
+DOUBT = re.compile(
+    r"\b(?:wait|scratch that|on second thought|but no|that(?:'s| is) (?:wrong|incorrect|not (?:right|"
+    r"correct)))\b",
+    re.IGNORECASE,
+)
+NEXT = re.compile(r"\s(?:Question|Q)\s?\d{0,3}:")  # a base model goes on with another one
+FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
+LONE = re.compile(rf"{FILLER}[(\[]?\s*([A-Z])\s*[)\].:,]*")
 LABELLED = re.compile(r"(?:(?i:option|choice)\s)?[(\[]?([A-Z])\s*[)\].:]+\s*(.*)", re.DOTALL)
-WRAPPING = re.compile(r"\\(?:text[a-z]{0,2}|math[a-z]{2}|boxed|[()\[\],;! ])|[{}$*`\"]")
+WRAPPING = re.compile(r"\\(?:text[a-z]{0,2}|math[a-z]{2}|boxed|[()\[\],;! ])|[{}$*`\"]|(?<!\w)'|'(?!\w)")
 STRICT = re.compile(r"(?<=The answer is )(.*)(?=.)")
 BRACKETED = re.compile(r"\([A-Z]\)")
 PREFIX = "The best answer is"
@@ -123,18 +158,25 @@ def _parse(reference: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _ours(response: str, options: tuple[str, ...]) -> str | None:
-    text = response.rpartition("</think>")[2]
+    text = after_thought(response).translate(FULL_WIDTH)
+    if (end := text.rfind("</answer>")) >= 0 and (start := text.rfind("<answer>", 0, end)) >= 0:
+        text = text[start + len("<answer>") : end]
     boxes = last_boxes(text)
+    if boxes == []:  # the response breaks off in a box
+        return None
     box = boxes[-1] if boxes else ""
-    alone = text if boxes is None and len(text) <= LONGEST else ""
-    return (
-        _letter_of(box, options)
-        or _two_levels(text, FIRST_WHOLE, SECOND_WHOLE)
-        or _stated(text, options)
-        or _named(box, options)
-        or _letter_of(alone, options)
-        or _named(alone, options)
-    )
+    if "<think>" in text:  # it never ends: only a box counts
+        return _letter_of(box, options) or _named(box, options)
+    first = STATEMENT.search(text)
+    if first and (question := NEXT.search(text, first.end())):
+        text = text[: question.start()]
+    alone = text if boxes is None else ""
+    letter = _letter_of(box, options) or _letter_of(alone, options) or _named(alone, options)
+    if letter is None:
+        letter = _closing(text, options)
+    if letter is None:
+        letter = _stated(text, options)
+    return (_named(box, options) if letter is None else letter) or None
 
 
 def _mmlu_pro(response: str, options: tuple[str, ...]) -> str | None:
@@ -203,14 +245,65 @@ def _two_levels(text: str, first_level: re.Pattern, second_level: re.Pattern) ->
     return letter
 
 
+def _closing(text: str, options: tuple[str, ...]) -> str | None:
+    """Return the letter that the last line names by itself: a letter, an option, or both, unless
+    the line before is another option; or the one letter that it calls correct. "" for several."""
+    lines = [line for line in text[-LONGEST:].splitlines() if re.search(r"\w", line)] or [""]
+    sole = [_sole(line, options) for line in lines[-2:]]
+    if sole[-1] and (len(sole) == 1 or sole[0] in (None, sole[1])):
+        return sole[-1]
+    line, called = _plain(lines[-1]), set()
+    for match in CORRECT.finditer(line):
+        before = line[max(0, match.start() - 40) : match.start()]
+        if not (UNREAL.search(before) or IF.match(line, match.end())):
+            called |= {match[1] or match[2], *re.findall(r"\b([A-Z])\)?\s?(?:,|/|&|or|and)\W", before)}
+    return called.pop() if len(called) == 1 else "" if called else None
+
+
+def _sole(line: str, options: tuple[str, ...]) -> str | None:
+    """Return the letter of a line that holds a letter, an option or both, and nothing else."""
+    line = line.strip("#>=→⇒- \t")
+    letter = _letter_of(line, options)
+    labelled = LABELLED.fullmatch(_plain(line))
+    if labelled and labelled[2] and _named(labelled[2], options) != labelled[1]:
+        return None
+    return letter or _named(line, options)
+
+
 def _stated(text: str, options: tuple[str, ...]) -> str | None:
-    ends = [match.end() for match in STATEMENT.finditer(text)]
-    for end in ends[-MOST_STATEMENTS:][::-1]:
-        statement = text[end : end + LONGEST].partition("\n")[0]
-        stated = STATED.match(_plain(statement))
-        if letter := _named(statement, options) or (stated.group(1) if stated else None):
-            return letter
+    """Return the letter of the last statement that can be read; "" where it names none."""
+    for match in list(STATEMENT.finditer(text))[-MOST_STATEMENTS:][::-1]:
+        if UNREAL.search(text[max(0, match.start() - 40) : match.start()]):
+            continue
+        rest = text[match.end() : match.end() + LONGEST].lstrip("\n :*_\"'")
+        letter = _read(rest.partition("\n")[0], options, match["strict"] is not None)
+        if letter is not None:
+            return "" if DOUBT.search(text, match.end()) else letter
     return None
+
+
+def _read(statement: str, options: tuple[str, ...], strict: bool) -> str | None:
+    """Return the letter that the rest of a statement names, "" for several or a denial, None where
+    it cannot be read. Where `strict`, nothing but punctuation may follow a letter."""
+    if not strict and (letter := _named(statement, options)):
+        return letter
+    plain = _plain(statement)
+    if NONE.match(plain):
+        return None if strict else ""
+    if not (named := NAMED.match(plain)):
+        short = re.split(r"[.,;]\s|\s(?:because|since|as)\s", statement, maxsplit=1)[0]
+        lower = re.fullmatch(rf"{FILLER}[(\[]?([a-z])[)\].]*", _plain(short))
+        return None if strict else lower[1].upper() if lower else _named(short, options)
+    letter, rest = named[1] or named[2], plain[named.end() :]
+    if (more := MORE.match(rest)) and letter != more[1] in LETTERS[: len(options)]:
+        return ""
+    if IF.match(rest) or (strict and re.match(r"\s?(?!because|since|as|for)\w", rest)):
+        return None
+    if _named(rest.lstrip(" -–—:.,"), options) == letter:
+        return letter
+    if named[2] and (CONTINUED.match(rest) or (letter in "AI" and GRAMMAR.match(rest))):
+        return None  # part of a formula; an article or pronoun
+    return letter
 
 
 def _letter_of(text: str, options: tuple[str, ...]) -> str | None:

@@ -48,12 +48,57 @@ def outputs() -> list[dict]:
         ("The correct answer is: C.", "C"),
         ("The answer is 42 N.", "C"),
         ('answer: "42 N"', "C"),
-        ("Answer: **A**, wait. Answer: **C**", "C"),  # loose statements: the last
+        ("Answer: **A**, wait. Answer: **C**", "C"),
         ("The answer is Greater; the answer is (C)", "C"),
         # nothing but the answer
         ("C", "C"),
         ("c", "C"),
         ("C. 42 N", "C"),
+        # the last statement counts, and the closing line above all
+        ("Answer: A seems fine. On reflection, answer: C", "C"),
+        ("The answer is B. Sorry, it's C.", "C"),
+        ("Answer: A. Actually, (C).", "C"),
+        ("The answer is A.\n\n**C**", "C"),
+        ("Option A is wrong.\nSo option (C) must be correct.", "C"),
+        ("We weigh them.\n\nI would go with C since forces add.", "C"),
+        ("We weigh them.\n\nMy answer is option C", "C"),
+        ("We weigh them.\n\nThus, (C).", "C"),
+        ("We weigh them.\n\n#### C", "C"),
+        ("We weigh them.\n\nFinal answer – D", "D"),
+        ("We weigh them.\n\n[C]", "C"),
+        ("We weigh them.\n\n**C) 42 N**", "C"),
+        ("We weigh them.\n\n42 N", "C"),
+        ("We weigh them.\n\nThe answer to this is most likely c.", "C"),
+        ("The right choice is C, as forces add.", "C"),
+        ("The answer is vitamin C, because it is sour.", "D"),
+        ("{'choice': 'C'}", "C"),
+        ("正确答案是C。", "C"),
+        ("故选（Ｃ）", "C"),
+        ("Die Antwort lautet C.", "C"),
+        ("<answer>A</answer>, or rather <answer>The answer is C.</answer>", "C"),
+        ("<answer>\\boxed{C}</answer>", "C"),
+        # two letters, a denial, a doubt, a condition, and letters that are none
+        ("The answer is A. The answer is either A or C.", None),
+        ("The answer is (A), (C)", None),
+        ("Answer: C/D", None),
+        ("Both C and D are correct.", None),
+        ("Neither A nor C is correct.", None),
+        ("Either C is correct or D is.", None),
+        ("I don't think C is correct.", None),
+        ("C is incorrect.", None),
+        ("The answer is C. The answer is not C.", None),
+        ("The answer is C. Wait, that is wrong.", None),
+        ("If the answer is C, the force doubles.", None),
+        ("C would be the best choice if it were heavier.", None),
+        ("The incorrect option is C.", None),
+        ("The answer is C-14.", None),
+        ("The answer is C = 3.", None),
+        ("Is the answer C?", None),
+        ("The answer is A rise in temperature", None),
+        ("A. 12 N\nB. a rise in pressure\nC. 42 N\nD. vitamin C", None),
+        ("The answer is (C).\n\\boxed{A", None),  # it breaks off in a box
+        ("<think>the answer is C", None),
+        ("<answer>C, D</answer>", None),
         # no answer
         ("", None),
         ("C\0", None),
@@ -116,6 +161,12 @@ def test_the_example_is_correct_and_for_its_own_letter_only(convention):
 # ---- the conventions of others
 
 
+# What "ours" reads where the authors read another letter or none: several letters, the last of
+# several statements, and two statements in other words.
+OTHERWISE = {"mmlu_pro-4783#0": None, "mmlu_pro-5886#0": None, "mmlu_pro-6718#0": None}
+OTHERWISE |= {"mmlu_pro-6197#0": "B", "mmlu_pro-8977#0": "B", "mmlu_pro-9151#0": "I"}
+
+
 def test_mmlu_pro_outputs_have_the_authors_verdicts(outputs):
     assert len(outputs) > 400
     for row in outputs:
@@ -123,7 +174,8 @@ def test_mmlu_pro_outputs_have_the_authors_verdicts(outputs):
         for convention in ("mmlu_pro", "ours"):
             verdict = verify(choice.response(row), gold, convention=convention)
             assert (verdict.outcome == "correct") == row["correct"], (row["id"], convention)
-            assert verdict.parsed == row["extracted_2level"]
+            read = OTHERWISE if convention == "ours" else {}
+            assert verdict.parsed == read.get(row["id"], row["extracted_2level"]), row["id"]
         verdict = verify(row["response"], gold, convention="mmlu_pro_last")
         assert verdict.parsed == row["extracted_3level"]
         if len(row["options"]) > 1:  # and of no other letter
