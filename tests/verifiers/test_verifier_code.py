@@ -82,6 +82,7 @@ def test_every_shared_problem_has_an_example_that_passes_for_it_alone():
         "import dataclasses\n@dataclasses.dataclass\nclass A:\n    x: 'int' = 0\n" + SUM,
         SUM + "import sys; sys.stderr.write('debug')",
         "import numpy as np\ninput()\nprint(np.sum([*map(int, input().split())]))",
+        "big = int(str(7**9_000))\n" + SUM,  # 7,606 digits
         SUM + "import threading, time\n"
         "threading.Thread(target=time.sleep, args=(60,), daemon=True).start()",
     ],
@@ -129,6 +130,9 @@ def test_comparison_of_output(output, expected, same):
         ("x = []; x.append(x); return x", "[]", "wrong"),
         ("x = []\n        for _ in range(10**5): x = [x]\n        return x", "[]", "wrong"),
         ("return 10**10_000", "1", "wrong"),
+        ("return a * 10**6_000", "1" + "0" * 6_000, "correct"),
+        ("return a * 10**6_000", "1" + "0" * 5_999 + "1", "wrong"),
+        ("return 10**60_000", "1", "wrong"),
         ("return float('nan')", "NaN", "wrong"),
     ],
 )
@@ -165,14 +169,21 @@ def test_time_in_all_is_bounded():
     [
         ("```python\nx\n```", "x\n"),
         ("First:\n```python\na\n```\nthen\n```py\nb\n```\nend", "b\n"),
-        ("```python\na\n```\n```\nb\n```", "b\n"),
+        ("```python\na\n```\nPrints:\n```\n7 8\n```", "a\n"),  # a sample names no language
+        ("```\na\n```\nor\n```\nb\n```\n```text\n7\n```", "b\n"),
+        ("```py\na\n```\nTry it:\n```py\n\n  >>> f(2)\n  4\n```", "a\n"),  # a session
+        ("```python\n>>> f(2)\n4\n```", None),
+        ("```{.python}\na\n```\n```pycon\n>>> a\n```", "a\n"),
+        ("```python:a.py\na\n```\n```\n1\n```", "a\n"),
+        ("- So:\n\n\t```python\n\tif a:\n\t    b\n\n\tc\n\t```", "if a:\n    b\n\nc\n"),
+        ("   ```python\n   a\n  b\n```", "a\nb\n"),  # less indented than its fence
         ("```python\na\n```\nrun it:\n```bash\nls\n```", "a\n"),
         ("```python\na\n```\n```python\ncut", "a\n"),
         ("```python\ncut", None),
         ("<think>```python\na\n```</think>\n```python\nb\n```", "b\n"),
         ("<think>```python\na\n```", None),
         ("<think>```python\na\n```</think> so it is", None),
-        ("  ```Python3 title=x\n  a\n  ```", "  a\n"),
+        ("  ```Python3 title=x\n  a\n  ```", "a\n"),
         ("````python\ns = '''\n```\n'''\n````", "s = '''\n```\n'''\n"),
         ("", None),
         ("print(1)", "print(1)"),

@@ -236,6 +236,7 @@ def _streams(main: types.ModuleType) -> None:
         setattr(builtins, name, stream)
     sys.argv[:] = ["solution.py"]
     sys.setrecursionlimit(50_000)
+    sys.set_int_max_str_digits(50_000)  # as LiveCodeBench's checker
     sys.modules[main.__name__] = main
     vars(main)["__builtins__"] = builtins
 

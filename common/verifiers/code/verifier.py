@@ -130,7 +130,8 @@ def _same_decimals(a: str, b: str) -> bool:
 
 def _different_value(value: str, expected: str) -> str | None:
     try:
-        if json.loads(value) == json.loads(expected):
+        ours, gold = (json.loads(text, parse_int=Decimal) for text in (value, expected))
+        if ours == gold:  # a Decimal equals its int; Python refuses to read ints of 4,300 digits
             return None
     except (ValueError, RecursionError):
         return f"{value[:80]!r} cannot be compared"
@@ -138,32 +139,37 @@ def _different_value(value: str, expected: str) -> str | None:
 
 
 def extract(response: str, opened: bool = False, strict: bool = False) -> str | None:
-    """Return the program: the last closed python fence after </think>, or the whole text if it has
-    no fence and looks like code. A fence without a language counts, a fence of another language
-    does not. Return None where there is no program and where the thinking never ends; with
-    `strict`, also without a thought or a fence."""
+    """Return the program: the last closed python fence after </think> (one without a language only
+    where no fence names Python), or the whole text if it has no fence and looks like code. A
+    session (">>> main()") is no program, and a fence in a list loses its indentation. Return None
+    where there is no program and where the thinking never ends; with `strict`, also without a
+    thought or a fence."""
     thought, ended, text = response.rpartition("</think>")
     if not ended and (opened or strict or "<think>" in text):
         return None
     if strict and not (opened or "<think>" in thought):
         return None
-    program, fence, seen, language, lines = None, 0, False, "", []
+    programs: dict[bool, str] = {}  # the last one by whether its fence names Python
+    fence, indent, seen, language, lines = 0, 0, False, "", []
     for line in text.splitlines(keepends=True):
         rest = line.strip()
         tag = rest.lstrip("`")
         ticks = len(rest) - len(tag)
         if fence and ticks >= fence and not tag:
-            if language in TAGS:
-                program = "".join(lines)
+            program = "".join(lines)
+            if language in TAGS and not program.lstrip().startswith(">>>"):
+                programs[language != ""] = program
             fence = 0
         elif fence:
-            lines.append(line)
+            margin = len(line) - len(line.lstrip(" \t"))
+            lines.append(line[min(margin, indent) :])
         elif ticks >= 3 and "`" not in tag:
             fence, seen, lines = ticks, True, []
-            language = tag.split()[0].lower() if tag.strip() else ""
-    if program is None and not seen and not strict and STATEMENT.search(text):
+            indent = len(line) - len(line.lstrip(" \t"))
+            language = re.match(r"[{.\s]*(\w*)", tag)[1].lower()  # also ```{.python}, ```py:a.py
+    if not seen and not strict and STATEMENT.search(text):
         return text
-    return program
+    return programs.get(True, programs.get(False))
 
 
 @lru_cache(maxsize=16)
@@ -180,7 +186,7 @@ def _load(reference: str) -> tuple[list[tuple[str, str]], str | None, float]:
         if function is not None:
             tests = [(_arguments(text), output) for text, output in tests]
             for _, output in tests:
-                json.loads(output)
+                json.loads(output, parse_int=Decimal)
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(
             f"reference={reference[:80]!r}: not one of common.verifiers.code.reference, {error!r}"
