@@ -70,19 +70,21 @@ def write_jsonl_gz(path: Path, rows: list[dict]) -> None:
 
 
 def read_jsonl(path: Path) -> list[dict]:
-    """Return the rows of a `.jsonl` or `.jsonl.gz` file. Raises UserError if the file is missing,
-    or, with the line, if it is damaged."""
-    rows = []
+    """Return the rows of a `.jsonl` or `.jsonl.gz` file, without a byte-order mark and empty lines.
+    Raises UserError if the file is missing, or, with the line, if it is damaged."""
+    rows, lines = [], 0
     try:
-        with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as file:
+        with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8-sig") as file:
             for line in file:
-                rows.append(json.loads(line))
+                if line.strip():
+                    rows.append(json.loads(line))
+                lines += 1
             return rows
     except FileNotFoundError as error:
         raise UserError(f"{path} does not exist; run what makes it first") from error
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise UserError(
-            f"{path}, line {len(rows) + 1}: cannot be read ({error}); fix the line, or make the "
+            f"{path}, line {lines + 1}: cannot be read ({error}); fix the line, or make the "
             "file again with what made it"
         ) from error
 

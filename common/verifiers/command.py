@@ -11,7 +11,8 @@ test_type, fn_name). Rows of `kind` answer_pair or unit_test may hold a bare ans
 
 One row is written for each that is read, in order: id, outcome, reward, parsed, reason. The outcome
 is correct, wrong, unparsed (no answer was found), timeout or error. A row that cannot be scored,
-such as one with an empty gold, gets the outcome error and the reason.
+such as one with an empty gold, or a line that is no JSON, gets the outcome error and the reason.
+Empty lines are skipped.
 
   problems=FILE    JSONL with the fields that the rows lack, found by problem_id or id
   workers=2        processes
@@ -24,6 +25,7 @@ Any other option is the verifier's own, such as convention=boxed for math: see d
 import json
 import sys
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 
@@ -36,6 +38,7 @@ from common.types import Verdict
 from common.verifiers.pool import Pool
 
 NAMES = ("math", "choice", "ifeval", "synlogic", "code", "format", "countdown", "maze")
+FAULT = "why this row cannot be judged"
 DEADLINES = {"math": 3.0, "code": 120.0}  # seconds; others 10
 
 
@@ -50,13 +53,30 @@ def main(words: list[str]) -> None:
     settings = {key: options.pop(key) for key in ("workers", "deadline", "memory_gb")}
     node = {"_target_": f"common.verifiers.{name}.verify", **options}
     resolve(node, "verifier")
-    cases = completed(read_jsonl(Path("/dev/stdin")), problems)
-    with Pool(node, **settings) as pool:
+    with Pool(node, **settings, lenient=True) as pool:
+        cases = completed(read(sys.stdin.buffer), problems)
         verdicts = verdicts_of(cases, module(node), pool)
+    for verdict in verdicts:
+        if verdict.reason.partition("=")[0] in options:  # an option is at fault, not a row
+            raise UserError(verdict.reason)
     for case, verdict in zip(cases, verdicts, strict=True):
         print(json.dumps({"id": case.get("id"), **vars(verdict)}))
     counts = Counter(verdict.outcome for verdict in verdicts)
     print(", ".join(f"{key} {count}" for key, count in counts.most_common()), file=sys.stderr)
+
+
+def read(lines: Iterable[bytes]) -> list[dict]:
+    """Return the rows of lines of JSON. A line that is no object becomes a row that has nothing but
+    a FAULT, which says what is wrong with it."""
+    rows = []
+    for number, line in enumerate(lines, 1):
+        try:
+            if text := line.decode("utf-8-sig").strip():
+                row = json.loads(text)
+                rows.append(row if isinstance(row, dict) else {FAULT: f"line {number}: no object"})
+        except ValueError as error:
+            rows.append({FAULT: f"line {number}: cannot be read ({error})"})
+    return rows
 
 
 def verdicts_of(cases: list[dict], verifier: ModuleType, pool: Pool) -> list[Verdict]:
@@ -67,6 +87,8 @@ def verdicts_of(cases: list[dict], verifier: ModuleType, pool: Pool) -> list[Ver
         if "gold" in case:
             case = case | {"answer": case["gold"]}
         try:
+            if FAULT in case:
+                raise UserError(case[FAULT])
             text, reference = verifier.response(case), verifier.reference(case)
             if not isinstance(text, str):
                 raise UserError(f"its response is {type(text).__name__}; it must be a string")
@@ -74,7 +96,7 @@ def verdicts_of(cases: list[dict], verifier: ModuleType, pool: Pool) -> list[Ver
         except KeyError as error:
             said = f"the row has no field {error}; it has {', '.join(case)}"
             refused[number] = Verdict("error", 0.0, reason=said[:300])
-        except UserError as error:
+        except (UserError, AttributeError, TypeError, ValueError) as error:
             refused[number] = Verdict("error", 0.0, reason=str(error)[:300])
     scored = refused | dict(zip(pairs, pool.map(list(pairs.values())), strict=True))
     return [scored[number] for number in range(len(cases))]
@@ -82,14 +104,15 @@ def verdicts_of(cases: list[dict], verifier: ModuleType, pool: Pool) -> list[Ver
 
 def completed(cases: list[dict], problems: str | None) -> list[dict]:
     """Return the cases with the fields that they lack, or have as null, from the problem of the
-    same id in the file `problems`. Raises UserError for an id that is not there."""
+    same id in the file `problems`. A case whose id is not there gets a FAULT."""
     if problems is None:
         return cases
     known = {row["id"]: row for row in read_jsonl(Path(problems))}
     whole = []
     for case in cases:
         key = case.get("problem_id", case.get("id"))
-        if key not in known:
-            raise UserError(f"{problems}: has no problem id={key!r}, which a case refers to")
-        whole.append(known[key] | {field: v for field, v in case.items() if v is not None})
+        if key not in known and FAULT not in case:
+            case = case | {FAULT: f"{problems}: has no problem id={key!r}, which it refers to"}
+        given = {field: v for field, v in case.items() if v is not None}
+        whole.append(known.get(key, {}) | given)
     return whole

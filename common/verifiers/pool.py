@@ -39,17 +39,25 @@ class Pool:
     `deadline` is in seconds for each item, `memory_gb` in GiB of address space for each worker. An
     item past the deadline or out of memory gets the outcome "timeout", one whose worker dies gets
     "error". Raises UserError where the verifier cannot be imported, or rejects a reference or an
-    option.
+    option; with `lenient`, what it rejects gets "error" too.
     """
 
-    def __init__(self, verifier: dict, *, workers: int, deadline: float, memory_gb: float):
+    def __init__(
+        self,
+        verifier: dict,
+        *,
+        workers: int,
+        deadline: float,
+        memory_gb: float,
+        lenient: bool = False,
+    ):
         whole = isinstance(workers, int) and workers > 0
         require(whole, "verification.workers", workers, "must be a whole number, at least 1")
         for key, value in {"deadline": deadline, "memory_gb": memory_gb}.items():
             fits = isinstance(value, (int, float)) and value > 0
             require(fits, f"verification.{key}", value, "must be a number above 0")
         self._settings: dict = {"verifier": verifier, "memory_gb": memory_gb}
-        self.deadline = deadline
+        self.deadline, self.lenient = deadline, lenient
         self._workers = [_Worker(self) for _ in range(workers)]
         self._mapping, self._starting = threading.Lock(), threading.Lock()
         self.stopped = threading.Event()
@@ -204,8 +212,10 @@ class _Worker:
                     verdicts[pair] = Verdict("error", 0.0, reason="the worker process died")
                     return chunk[done + 1 :]
                 reply = json.loads(line)
-                if isinstance(reply, str):
+                if isinstance(reply, str) and not self._pool.lenient:
                     raise UserError(reply)
+                if isinstance(reply, str):
+                    reply = ["error", 0.0, None, reply[:300]]
                 verdicts[pair] = Verdict(*reply)
         except TimeoutError:
             self.kill()

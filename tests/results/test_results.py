@@ -108,7 +108,7 @@ def test_missing_stays_missing_and_numbers_survive(tmp_path):
     [
         ('{"a": 1}\n{"a": 2\n{"a": 3}\n', 2),
         ("oops\n", 1),
-        ('{"a": 1}\n\n{"a": 3}\n', 2),
+        ('\ufeff{"a": 1}\r\n\r\n{"a": 3\n', 3),
         ('{"a": 1}\n{"a": 2}\n{"a": "\udc80"}\n', 1),  # no UTF-8: the file is read in blocks
     ],
 )
@@ -119,6 +119,13 @@ def test_a_damaged_jsonl_is_named_with_its_line(tmp_path, text, line):
         with refuses_file(path) as caught:
             read_jsonl(path)
         assert f"line {line}:" in str(caught.value)
+
+
+def test_a_byte_order_mark_and_empty_lines_are_no_damage(tmp_path):
+    for path in (tmp_path / "rows.jsonl", tmp_path / "rows.jsonl.gz"):
+        data = '\ufeff{"a": 1}\r\n\r\n{"a": 3}\r\n \n'.encode()
+        path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+        assert read_jsonl(path) == [{"a": 1}, {"a": 3}]
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "no gzip", "checksum"])

@@ -106,6 +106,22 @@ def test_a_checker_that_fails_is_an_error():
     assert "RecursionError" in verdict.reason
 
 
+def test_what_follows_the_thought_is_judged():
+    """The thought breaks both rules, and has other paragraphs."""
+    first = {"num_paragraphs": 2, "nth_paragraph": 1, "first_word": "cat"}
+    asked = made((COMMA, {}), ("length_constraints:nth_paragraph_first_word", first))
+    thought = "<think>One, two, three.\n\nSo.\n</think>"
+    for text in ("Cat one\n\ntwo", "\n\nCat one\n\ntwo"):
+        for mode in ("strict", "loose"):
+            assert verify(thought + text, asked, mode=mode).outcome == "correct"
+            assert verify(thought[7:] + text, asked, mode=mode).outcome == "correct"  # opened
+    assert verify(thought + "Cat, one\n\ntwo", asked).parsed == "[false,true]"
+    assert verify(thought, made((COMMA, {}))).outcome == "wrong"  # nothing follows it
+    verdict = verify("\n<think>cat", made((COMMA, {})))
+    assert (verdict.outcome, verdict.reward) == ("unparsed", 0.0)
+    assert verify("The tag <think> opens a thought", made((COMMA, {}))).outcome == "correct"
+
+
 def test_unknown_instructions_and_arguments_are_refused():
     for instruction in (("keywords:nothing", {}), (COMMA, {"commas": 1})):
         with pytest.raises(UserError, match=instruction[0]):

@@ -1,6 +1,7 @@
 """The pool of verifier workers and the filter: deadlines, deaths, order, and
 that nothing is left running."""
 
+import io
 import json
 import os
 import signal
@@ -257,6 +258,42 @@ def test_the_filter_answers_every_row_in_order(tmp_path):
     assert "correct 2" in done.stderr
 
 
+def verdicts_on(lines: list[str], *words: str) -> tuple[list[dict], str]:
+    """Of `rlvr verify` on standard input, and what it says besides."""
+    command = [sys.executable, "-m", "rlvr_papers", "verify", *words, "workers=1"]
+    given = "\n".join(lines).encode()
+    done = subprocess.run(command, cwd=ROOT, input=given, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()], done.stderr.decode()
+
+
+def test_a_damaged_line_is_one_error_and_an_empty_one_is_skipped():
+    right = '{"id": "a", "answer": "1 2 3 4 = 10", "response": "\\\\boxed{1+2+3+4}"}'
+    lines = ["\ufeff" + right + "\r", "\r", right[:-9], "  ", "[1]", right]
+    rows, said = verdicts_on(lines, "verifier=countdown")
+    assert [row["outcome"] for row in rows] == ["correct", "error", "error", "correct"]
+    assert ["line 3" in rows[1]["reason"], "line 5" in rows[2]["reason"]] == [True, True]
+    assert "error 2" in said
+
+
+def test_a_row_that_the_verifier_rejects_is_one_error(tmp_path):
+    pytest.importorskip("lm_eval", reason="lm-eval[ifeval] is not installed")
+    (tmp_path / "problems.jsonl").write_text('{"id": "p", "problem": "No commas."}\n')
+    asked = {"instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}], "response": "one"}
+    faults = [
+        {"instruction_id_list": ["no_such:instruction"]},
+        {"kwargs": [{"no_such": 1}]},
+        {"kwargs": ["one"]},
+        {"problem_id": "q"},
+    ]
+    lines = [json.dumps({"id": "x", "problem_id": "p"} | asked | fault) for fault in [{}, *faults]]
+    words = ["verifier=ifeval", f"problems={tmp_path / 'problems.jsonl'}"]
+    rows, _ = verdicts_on(lines, *words)
+    assert [row["outcome"] for row in rows] == ["correct", *["error"] * 4]
+    for row, key in zip(rows[1:], ["no_such:instruction", "no_such", "kwargs", "'q'"], strict=True):
+        assert key in row["reason"]
+
+
 @pytest.mark.parametrize(
     ("word", "key", "value"),
     [
@@ -267,3 +304,10 @@ def test_the_filter_answers_every_row_in_order(tmp_path):
 def test_the_filter_refuses_bad_options(word, key, value):
     with refuses(key, value):
         command.main(["verifier=countdown", word])
+
+
+def test_the_filter_refuses_a_bad_value(monkeypatch):
+    row = b'{"answer": "A", "options": ["1", "2"], "response": "A"}\n'
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(row)))
+    with refuses("convention", "mine"):
+        command.main(["verifier=choice", "convention=mine"])

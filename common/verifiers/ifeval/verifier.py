@@ -10,8 +10,8 @@ them for language detection. In the prompts with keys 1122 and 1129 the required
 "!"; as these are no letters, the checker takes a random one: those two verdicts mean nothing.
 
 Sentence counting and capital words (`NEEDS_PUNKT`) need NLTK's data "punkt_tab" on disk; nothing is
-downloaded. Nothing is stripped from a response, not even think tags: the checker sees what users
-would see, so cut off the thought of a reasoning model first.
+downloaded. The checker sees what users would see: what follows the last </think>, less the white
+space before it. A thought that never ends is followed by nothing.
 """
 
 import json
@@ -41,6 +41,11 @@ def verify(response: str, reference: str, *, mode: str = "strict") -> Verdict:
     require(mode in ("strict", "loose"), "mode", mode, "strict or loose")
     from common.verifiers.ifeval.checker import CHECKS
 
+    _, ended, said = response.rpartition("</think>")
+    if ended:
+        response = said.lstrip()
+    elif response.lstrip().startswith("<think>"):
+        return Verdict("unparsed", 0.0, reason="the thought never ends")
     prompt = _parse(reference)
     lacking = missing(prompt.instruction_id_list)
     require(lacking is None, "instruction_id_list", prompt.instruction_id_list, str(lacking))
@@ -85,6 +90,12 @@ def reference(row: dict) -> str:
         name + "kwargs",
         arguments,
         "must have one entry for each instruction",
+    )
+    require(
+        all(isinstance(one, dict | None) for one in arguments),
+        name + "kwargs",
+        arguments,
+        "must hold objects or null",
     )
     lacking = missing(ids)
     require(lacking is None, name + "instruction_id_list", ids, str(lacking))
