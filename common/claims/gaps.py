@@ -63,7 +63,7 @@ class Gap:
         shares = all(estimator(str(m)) for _, x in self.terms for m in x.metrics)
         if shares and [weight for weight, _ in self.terms] == [1, -1]:
             return self.interval.of_difference(float(self.terms[1][1].values.mean()))
-        return self.interval.bounds() if self.interval.stderr else (np.nan, np.nan)
+        return self.interval.ends()
 
     @property
     def test(self) -> str:

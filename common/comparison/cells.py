@@ -285,7 +285,7 @@ def _rerun(spec: Spec, cell: dict, measured: list[dict], states: dict[str, str])
 
 def _exact(cell: dict, computed: list[dict]) -> dict:
     value = computed[0]["value"]
-    found = _beside(cell, value, rounding(cell)) | {"low": value, "high": value, "run_ids": ""}
+    found = _beside(cell, value, rounding(cell)) | {"run_ids": ""}
     reason = "computed, not sampled: equal to the printed digits or not"
     return found | {"reason": reason, "state": "computed"}
 

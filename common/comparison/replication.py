@@ -52,7 +52,7 @@ def replication(own: pd.DataFrame, stored: pd.DataFrame) -> pd.DataFrame:
         gap = difference((part["value"] - part["value_stored"]).to_numpy())
         shown = [means[1] - means[0], np.nan, np.nan, np.nan]
         if gap is not None:
-            shown = [gap.value, *gap.bounds(), gap.p()]
+            shown = [gap.value, *gap.ends(), gap.p()]
         unit = part["unit"].iloc[0]
         rows.append([*key, unit, sizes[key], len(part), *means, *shown, verdict(gap)])
     return pd.DataFrame(rows, columns=COLUMNS)

@@ -260,7 +260,9 @@ def apart(cells: pd.DataFrame) -> list[tuple[str, str]]:
     for row in cells[there].to_dict("records"):
         where = " ".join(filter(None, (_plain(row[name]) for name in ("table", *CELL))))
         said = f" {where}: printed {row['value']:.4g}"
-        said += f", rerun {row['rerun']:.4g} [{row['low']:.4g}, {row['high']:.4g}]"
+        said += f", rerun {row['rerun']:.4g}"
+        if not pd.isna(row["low"]):
+            said += f" [{row['low']:.4g}, {row['high']:.4g}]"
         said += f" ({row['state']} files)" * (row["state"] in GREY)
         lines.append((row["verdict"], said + f" ({row['notes']})" * bool(row["notes"])))
     return lines

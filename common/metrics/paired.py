@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaln, stdtr, stdtridf, stdtrit
 
 from common.errors import UserError
+from common.metrics.bootstrap import percentile_interval
 from common.metrics.passk import pass_at_k, pass_at_k_table
 
 SLOTS = 1 << 16  # entries of a look-up table that 16 random bits index
@@ -32,17 +33,20 @@ class Interval:
         """Return the ends of the 95 % interval."""
         return self.value - self.half(), self.value + self.half()
 
+    def ends(self) -> tuple[float, float]:
+        """Return `bounds`; NaN without spread, because there is nothing to judge by."""
+        return self.bounds() if self.stderr != 0 else (np.nan, np.nan)
+
     def half(self) -> float:
         """Return half of the interval's length."""
         return stdtrit(self.df, 0.975) * self.stderr
 
     def of_difference(self, start: float) -> tuple[float, float]:
-        """Return `bounds` of a percentage minus another one, whose value is `start`: no end stands
-        for a percentage below 0 or above 100. NaN where all differences are alike: they have no
-        spread to judge by."""
-        if self.stderr == 0:
-            return np.nan, np.nan
-        low, high = self.bounds()
+        """Return `ends` of a percentage minus another one, whose value is `start`: no end stands
+        for a percentage below 0 or above 100."""
+        low, high = self.ends()
+        if np.isnan(low):
+            return low, high
         return max(low, min(self.value, -start)), min(high, max(self.value, 100 - start))
 
     def p(self, null: float = 0.0) -> float:
@@ -173,7 +177,7 @@ def subsampling_test(
     problems. The number correct among the m is hypergeometric(c, n-c, m), so counts are drawn,
     not samples: the distribution is exact up to double rounding. Returns one row per k, in percent:
     a, b, difference (from all n samples, which is the mean of the draws), low, high (2.5 and 97.5
-    percentile of the draws) and p = 2 min(P(d <= 0), P(d >= 0)) with one added to each count, so p
+    percentile of the draws, NaN where all are alike) and p = 2 min(P(d <= 0), P(d >= 0)) with one added to each count, so p
     is never below 2/(iterations+1). `strata` (P,) names each problem's benchmark: the mean is then
     the plain mean over benchmarks.
 
@@ -203,7 +207,7 @@ def subsampling_test(
     ]
     # rounded: sums of floats in another order must not turn a tie into a sign
     difference = np.round(100 * (draws[0] - draws[1]), 9)
-    low, high = np.percentile(difference, [2.5, 97.5], axis=0)
+    low, high = percentile_interval(difference)
     tail = 1 + np.minimum((difference <= 0).sum(axis=0), (difference >= 0).sum(axis=0))
     p = np.minimum(1, 2 * tail / (iterations + 1))
     columns = (ks, full_a, full_b, full_a - full_b, low, high, p)

@@ -1,7 +1,9 @@
 """All metrics of a benchmark as tidy rows with intervals: from counts alone, and from samples.
 
 The columns are the ones of `passk.report`, followed by low and high: a 95 % interval over resampled
-problems (`bootstrap.resampled_means`).
+problems (`bootstrap.resampled_means`). Where all problems have the same value, a percentage has
+Wilson's interval for as many trials as there are problems, and other numbers have none. One problem
+has none.
 """
 
 from collections.abc import Sequence
@@ -10,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from common.metrics import passk
-from common.metrics.bootstrap import percentile_interval, resampled_means
+from common.metrics.bootstrap import percentile_interval, resampled_means, wilson_interval
 from common.metrics.samples import answer_entropy, token_entropy
 
 COLUMNS = ["benchmark", "metric", "k", "value", "unit", "stderr", "n_problems", "n_samples"]
@@ -79,4 +81,7 @@ def _by_problem(columns: list[tuple], rows: pd.DataFrame, benchmark: str) -> pd.
 def _with_interval(rows: pd.DataFrame, values: np.ndarray) -> pd.DataFrame:
     """Return `rows` with an interval over problems, from each row's values (problems, rows)."""
     low, high = percentile_interval(resampled_means(values, draws=DRAWS, seed=0))
+    alike = np.isnan(low) & (rows["unit"] == "percent").to_numpy() & (len(values) > 1)
+    shares = np.clip(values[0, alike] / 100, 0, 1)
+    low[alike], high[alike] = (100 * end for end in wilson_interval(shares, len(values)))
     return rows.assign(low=low, high=high).reindex(columns=COLUMNS).astype({"k": "Int64"})

@@ -148,7 +148,7 @@ def split(table: pd.DataFrame) -> pd.DataFrame:
             for part, values in zip(PARTS, gains.T, strict=True):
                 low, high = (np.nan, np.nan)
                 if len(values) > 1:
-                    low, high = two_way_interval(values[:, None]).bounds()
+                    low, high = two_way_interval(values[:, None]).ends()
                 rows.append([method, benchmark, part, values.mean(), low, high, len(values)])
     return pd.DataFrame(rows, columns=OF_GAIN)
 

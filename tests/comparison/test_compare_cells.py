@@ -173,6 +173,7 @@ def test_closed_forms_are_compared_digit_by_digit():
     assert verdicts["High similarity", "self_similarity_lambda"] == "differs"  # INC037
     assert set(verdicts[:, "cross_similarity_rho"]) == {"within noise"}
     assert set(table["state"]) == {"computed"}
+    assert table[["low", "high"]].isna().all(axis=None)  # nothing was sampled
 
 
 @pytest.mark.parametrize(

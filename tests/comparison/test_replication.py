@@ -59,6 +59,9 @@ def test_rows_are_compared_at_their_last_step_on_the_seeds_that_both_have():
     assert one["difference"] == pytest.approx(2)
     assert (one["low"], one["high"]) == (pytest.approx(2 - half), pytest.approx(2 + half))
     assert one["verdict"] == "replicates"
+    (alike,) = compared(rows([41.0, 42.0, 43.0], name="own"), stored).to_dict("records")
+    assert (alike["difference"], alike["verdict"]) == (1, "differs")
+    assert np.isnan([alike["low"], alike["high"]]).all()  # a gap without spread
     assert compared(rows([41.0, 43.0], name="own"), stored)["verdict"].tolist() == ["too few seeds"]
 
 

@@ -6,10 +6,15 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.optimize import least_squares
-from scipy.stats import betabinom
+from scipy.stats import betabinom, binomtest
 
 from common.errors import UserError
-from common.metrics.bootstrap import holm, percentile_interval, resampled_means
+from common.metrics.bootstrap import (
+    holm,
+    percentile_interval,
+    resampled_means,
+    wilson_interval,
+)
 from common.metrics.fits import BetaMixture, fit_beta, fit_power_law, power_law
 from common.metrics.passk import pass_at_k
 from common.metrics.report import from_counts, from_samples
@@ -45,6 +50,14 @@ def test_bootstrap_interval_covers():
     assert 0.90 < inside / 300 < 0.985
     bounds = percentile_interval(np.arange(101.0)[:, None], 0.9)
     np.testing.assert_allclose(bounds, [[5], [95]])
+    thirds = resampled_means(np.full((70, 1), 100 / 3), draws=50, seed=0)
+    assert np.isnan(percentile_interval(thirds)).all()  # they differ by rounding alone
+
+
+def test_wilson_interval_is_scipys():
+    for right, n in ((0, 30), (30, 30), (7, 30), (1, 1)):
+        peer = binomtest(right, n).proportion_ci(method="wilson")
+        assert wilson_interval(right / n, n) == pytest.approx((peer.low, peer.high), abs=1e-7)
 
 
 def test_holm_by_hand():
@@ -133,6 +146,25 @@ def test_report_of_counts_has_an_interval_over_problems():
     assert (rows["value"] < rows["high"]).all()
 
 
+@pytest.mark.parametrize(
+    ("c", "ends"),
+    [
+        ([0] * 20, (0, 16.11)),  # Wilson for 20 trials
+        ([256] * 20, (83.89, 100)),
+        ([128] * 20, (29.93, 70.07)),
+        ([256], (np.nan, np.nan)),
+        ([100], (np.nan, np.nan)),
+    ],
+)
+def test_equal_problems_have_a_width_and_one_problem_has_no_interval(c, ends):
+    rows = from_counts(counts(c), [1])
+    for row in rows.to_dict("records"):  # pass@1 and avg@256
+        assert (row["low"], row["high"]) == pytest.approx(ends, abs=0.01, nan_ok=True)
+    mixed = from_counts(counts([128, 256] * 10), [1, 256]).set_index("metric")
+    assert (mixed["low"] < mixed["high"]).all()  # pass@256 is 100 for all
+    assert mixed.loc["pass@256", "low"] == pytest.approx(83.89, abs=0.01)
+
+
 def test_report_of_samples_by_hand():
     rows = pd.DataFrame(
         {
@@ -148,6 +180,8 @@ def test_report_of_samples_by_hand():
         {"answer_entropy": 0.5, "token_entropy_per_response": 1.25}
     )
     assert got["n_problems"].tolist() == [2] * 2
+    same = from_samples(rows.assign(parsed="a"), "b").set_index("metric")
+    assert np.isnan(same.loc["answer_entropy", ["low", "high"]].astype(float)).all()  # no share
     missing = from_samples(rows.assign(log_prob=None, tokens=None), "b")
     assert missing["metric"].tolist() == ["answer_entropy"]
     raw = from_samples(rows.assign(log_prob=None, raw_log_prob=rows["log_prob"]), "b")
