@@ -6,11 +6,13 @@
 
 A file is CSV, plain or gzipped, with one row per problem: problem_id, n (samples) and c (how many
 were correct), and the columns table, model, method, benchmark, seed and step; a column with the
-same value everywhere may be given on the command line instead (docs/commands.md). Nothing is
-written unless every row can be used.
+same value everywhere may be given on the command line instead (docs/commands.md). `files` may also
+be a folder of such files. Two files are never merged into one evaluation, and nothing is written
+unless every row can be used.
 """
 
 import glob
+import gzip
 import re
 import zlib
 from pathlib import Path
@@ -23,12 +25,20 @@ from common.config.words import options
 from common.errors import UserError, one_of, require
 from common.metrics.passk import report
 from common.results.checks import EVALUATION, check_counts, check_names, require_none
+from common.results.collect import finished_runs
 from common.results.columns import COLUMNS
-from common.results.files import config_hash, hashes, write, write_csv
+from common.results.files import config_hash, hashes, read_csv, write, write_csv
 from common.results.run import Run
 
 NEEDED = [*EVALUATION, "problem_id", "n", "c"]
 RUN = ["table", "model", "method", "seed"]  # identify one run
+KINDS = {  # how a file begins that holds no counts, and what it is
+    b"PAR1": "a parquet table of samples",
+    b"PK\x03\x04": "an archive, such as a log of inspect",
+    b"version https://git-lfs": "a pointer of Git LFS (fetch the file with `git lfs pull`)",
+    b"{": "JSON, such as samples or results of lm-eval, inspect or verl",
+    b"[": "JSON",
+}
 WORDS = {"paper": "", "files": "", "source": "", "scope": "cluster", "results_dir": "results"}
 
 
@@ -37,10 +47,24 @@ def main(words: list[str]) -> None:
     for key in ("paper", "files", "source"):
         require(given[key] != "", key, "", f"is missing; give {key}=...")
     fixed = {name: given[name] for name in EVALUATION if given[name]}
-    files = sorted(glob.glob(given["files"], recursive=True))
+    files = matching(given["files"])
+    said = "matches no file; give a path, a folder of .csv or .csv.gz files, or a quoted glob"
+    require(bool(files), "files", given["files"], said)
     scope, root = given["scope"], Path(given["results_dir"])
     for run in import_runs(given["paper"], files, given["source"], fixed, scope=scope, root=root):
         print(run)
+
+
+def matching(pattern: str) -> list[str]:
+    """Return the files that `pattern` names: a path, a folder of .csv and .csv.gz files, or a glob.
+    Where nothing matches, its brackets are taken to be parts of names."""
+    path = Path(pattern)
+    if path.is_dir():
+        return sorted(str(file) for end in ("*.csv", "*.csv.gz") for file in path.glob(end))
+    if path.exists():
+        return [pattern]
+    plain = pattern.replace("[", "[[]")
+    return sorted(glob.glob(pattern, recursive=True) or glob.glob(plain, recursive=True))
 
 
 def import_runs(
@@ -50,11 +74,10 @@ def import_runs(
 
     `fixed`: columns with the same value everywhere. Raises UserError, before anything is written,
     for a file that cannot be read, a column that is missing, and each row that cannot be used, by
-    file and line.
+    file and line; and for an evaluation that two files hold, or that `root` has already.
     """
     home = ROOT / "papers" / known_paper(paper)
     one_of("scope", scope, ("laptop", "cluster"))
-    require(bool(files), "files", "", "matches no file; give a path or a quoted glob")
     printed, names = published(home / "published"), labels(home)
     frames = []
     for file in files:
@@ -62,17 +85,32 @@ def import_runs(
         if scope == "cluster":
             messages += check_names(counts, printed, file, names)
         require_none(messages)
-        frames.append(counts)
+        frames.append(counts.assign(file=file))
     counts = pd.concat(frames, ignore_index=True)
-    require_none(check_counts(counts, ", ".join(files))[1])
+    for key, part in counts.groupby(EVALUATION, sort=False):
+        if part["file"].nunique() > 1:
+            raise UserError(
+                f"{' and '.join(part['file'].unique())}: both hold {_which(key)}. Import files of "
+                "two models, seeds or reruns one at a time, with model=, method=, seed= or step=; "
+                "leave out a copy; join the parts of one evaluation into one file"
+            )
     about = {"paper": paper, "scope": scope, "imported": {"source": source, "files": hashes(files)}}
-    return [_write(root, about, part) for _, part in counts.groupby(RUN, sort=False)]
+    runs = [(part, *_named(about, part)) for _, part in counts.groupby(RUN, sort=False)]
+    _require_new(root, paper, counts, {root / paper / run_id for _, run_id, _ in runs})
+    return [_write(Run(root, paper, run_id, config), part) for part, run_id, config in runs]
 
 
 def read_file(path: Path, fixed: dict[str, str]) -> pd.DataFrame:
     """Return the counts in a file, with the columns NEEDED. Raises UserError for a file that cannot
-    be read, lacks a column or a value, has an unknown column, or contradicts `fixed`."""
+    be read, is of another of the KINDS, lacks a column or a value, has an unknown column, or
+    contradicts `fixed`."""
+    require(not path.is_dir(), "files", path, f"is a folder; give its files, as in '{path}/*.csv'")
     try:
+        with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
+            head = file.read(64).removeprefix(b"\xef\xbb\xbf").lstrip()
+        for start, kind in KINDS.items():
+            said = f"is {kind}; give counts as CSV (docs/commands.md says how to count samples)"
+            require(not head.startswith(start), "files", path, said)
         frame = pd.read_csv(path, dtype={"problem_id": str})
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise UserError(f"{path}: cannot be read ({error})") from error
@@ -93,8 +131,25 @@ def read_file(path: Path, fixed: dict[str, str]) -> pd.DataFrame:
         raise UserError(f"{path}: seed, step: must be whole numbers ({error})") from error
 
 
-def _write(root: Path, about: dict, counts: pd.DataFrame) -> Path:
-    """Write the run folder of one table, model, method and seed. Return the folder."""
+def _which(key: tuple) -> str:
+    return ", ".join(f"{name}={value}" for name, value in zip(EVALUATION, key, strict=True))
+
+
+def _require_new(root: Path, paper: str, counts: pd.DataFrame, own: set[Path]) -> None:
+    """Raise UserError for an evaluation that a finished run has which is none of `own`: of two runs
+    of one cell, neither would count."""
+    given = set(counts[EVALUATION].itertuples(index=False, name=None))
+    for run in finished_runs(root, paper)[0].keys() - own:
+        rows = read_csv(run / "metrics.csv")[EVALUATION].dropna().astype({"seed": int, "step": int})
+        if both := given & set(rows.itertuples(index=False, name=None)):
+            raise UserError(
+                f"{_which(min(both))}: is in {run} already; remove that folder, or name this one "
+                "apart with model=, method=, seed= or step="
+            )
+
+
+def _named(about: dict, counts: pd.DataFrame) -> tuple[str, dict]:
+    """Return run_id and config of the run of one table, model, method and seed."""
     row = counts[RUN].iloc[0].to_dict()
     config = {
         "paper": about["paper"],
@@ -106,8 +161,11 @@ def _write(root: Path, about: dict, counts: pd.DataFrame) -> Path:
         "imported": about["imported"],
     }
     readable = re.sub(r"[^\w.+-]+", "-", f"{row['model']}-{row['method']}")[-60:].strip("-.")
-    run_id = f"imported-{readable}-s{config['seed']}-{config_hash(config)}"
-    run = Run(root, config["paper"], run_id, config)
+    return f"imported-{readable}-s{config['seed']}-{config_hash(config)}", config
+
+
+def _write(run: Run, counts: pd.DataFrame) -> Path:
+    """Write the run folder. Return it."""
     if run.done:
         run.close()
         return run.path
@@ -121,7 +179,8 @@ def _write(root: Path, about: dict, counts: pd.DataFrame) -> Path:
         write_csv(run.path / "eval" / f"step-{step:05d}-counts.csv", stored)
     last = f"step-{counts['step'].max():05d}-counts.csv"
     write(run.path / "counts.csv", (run.path / "eval" / last).read_bytes())
-    rows = pd.concat(frames, ignore_index=True).assign(**row, run_id=run_id)
+    row = counts[RUN].iloc[0].to_dict()
+    rows = pd.concat(frames, ignore_index=True).assign(**row, run_id=run.run_id)
     write_csv(run.path / "metrics.csv", rows.reindex(columns=COLUMNS))
-    run.finish(imported=about["imported"]["source"])
+    run.finish(imported=run.config["imported"]["source"])
     return run.path

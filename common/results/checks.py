@@ -6,6 +6,7 @@ the header.
 
 import gzip
 import io
+import re
 import zlib
 from pathlib import Path
 
@@ -25,11 +26,13 @@ def check_rows(rows: pd.DataFrame, place: str) -> tuple[pd.DataFrame, list[str]]
     """Return the rows that can be results, and a message for each row that is left out.
 
     A row is left out if its value is not a finite number, if it is a pass@k or avg@k outside 0..100
-    percent, if rows with the same KEY have different values (none of them counts), or if it repeats
+    percent or of fewer than k samples, if rows with the same KEY have different values (none of them counts), or if it repeats
     another row (the first one counts). The returned values are numbers.
     """
     number = pd.to_numeric(rows["value"], errors="coerce")
     share = (rows["unit"] == "percent") & rows["metric"].astype(str).str.match("(pass|avg)@", False)
+    k = rows["metric"].astype(str).str.extract(r"^(?:pass|avg)@(\d+)", flags=re.I)[0].astype(float)
+    n = pd.to_numeric(rows.get("n_samples", k), errors="coerce")
     key = [name for name in KEY if name in rows]
     messages, bad = [], np.zeros(len(rows), bool)
     repeated = rows.duplicated(key, keep=False).to_numpy()
@@ -39,13 +42,14 @@ def check_rows(rows: pd.DataFrame, place: str) -> tuple[pd.DataFrame, list[str]]
     reasons = [
         (number.isna() | np.isinf(number), "value={value} is not a number"),
         (share & ((number < 0) | (number > 100)), "value={value} percent lies outside 0..100"),
+        (k > n, "{metric} of fewer than k samples; sample more, or drop this k"),
         (several, "the same row has different values; none of them counts"),
         (repeated & ~several & ~first, "the row is there already; the first one counts"),
     ]
     for hits, reason in reasons:
         for i in np.flatnonzero(np.asarray(hits) & ~bad):
             row = rows.iloc[i]
-            text = reason.format(value=row["value"])
+            text = reason.format(value=row["value"], metric=row["metric"])
             messages.append(f"{place}:{rows.index[i] + 2}: {text} ({_which(row)}); left out")
             bad[i] = True
     return rows[~bad].assign(value=number[~bad]), messages
@@ -66,7 +70,7 @@ def check_counts(counts: pd.DataFrame, place: str) -> tuple[pd.DataFrame, list[s
     groups = counts.assign(number=n).groupby(key, dropna=False)
     usual = groups["number"].transform("first")
     reasons = [
-        (~fine, lambda row: f"c={row['c']}, n={row['n']}: needs whole numbers, 0 <= c <= n"),
+        (~fine, _no_counts),
         (counts.duplicated([*key, "problem_id"]), lambda row: "the problem is there already"),
         (fine & (n != usual), lambda row: f"n={row['n']}: not that of the evaluation's others"),
     ]
@@ -117,6 +121,12 @@ def check_names(
                     "no printed cell"
                 )
     return messages
+
+
+def _no_counts(row: pd.Series) -> str:
+    said = f"c={row['c']}, n={row['n']}: needs whole numbers, 0 <= c <= n"
+    share = pd.to_numeric(row["c"], errors="coerce") % 1 > 0
+    return said + "; c is how many samples were right, not their share" * bool(share)
 
 
 def checked_counts(path: Path) -> tuple[pd.DataFrame, list[str]]:

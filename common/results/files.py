@@ -74,7 +74,9 @@ def read_jsonl(path: Path) -> list[dict]:
     Raises UserError if the file is missing, or, with the line, if it is damaged."""
     rows, lines = [], 0
     try:
-        with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8-sig") as file:
+        with (gzip.open if path.suffix == ".gz" else open)(
+            path, "rt", encoding="utf-8-sig"
+        ) as file:
             for line in file:
                 if line.strip():
                     rows.append(json.loads(line))

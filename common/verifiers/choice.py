@@ -74,15 +74,16 @@ CORRECT = re.compile(
     rf"thus|therefore|clearly|indeed|definitely|only|most)\s){{0,3}}(?i:{BEST}|answer)\b"
 )
 DOUBT = re.compile(
-    r"\b(?:wait|scratch that|on second thought|but no|that(?:'s| is) (?:wrong|incorrect|not (?:right|"
-    r"correct)))\b",
+    r"\b(?:wait|scratch that|on second thought|but no|that(?:'s| is) (?:wrong|(?:in|not )correct))\b",
     re.IGNORECASE,
 )
 NEXT = re.compile(r"\s(?:Question|Q)\s?\d{0,3}:")  # a base model goes on with another one
 FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
 LONE = re.compile(rf"{FILLER}[(\[]?\s*([A-Z])\s*[)\].:,]*")
 LABELLED = re.compile(r"(?:(?i:option|choice)\s)?[(\[]?([A-Z])\s*[)\].:]+\s*(.*)", re.DOTALL)
-WRAPPING = re.compile(r"\\(?:text[a-z]{0,2}|math[a-z]{2}|boxed|[()\[\],;! ])|[{}$*`\"]|(?<!\w)'|'(?!\w)")
+WRAPPING = re.compile(
+    r"\\(?:text[a-z]{0,2}|math[a-z]{2}|boxed|[()\[\],;! ])|[{}$*`\"]|(?<!\w)'|'(?!\w)"
+)
 STRICT = re.compile(r"(?<=The answer is )(.*)(?=.)")
 BRACKETED = re.compile(r"\([A-Z]\)")
 PREFIX = "The best answer is"
@@ -256,7 +257,10 @@ def _closing(text: str, options: tuple[str, ...]) -> str | None:
     for match in CORRECT.finditer(line):
         before = line[max(0, match.start() - 40) : match.start()]
         if not (UNREAL.search(before) or IF.match(line, match.end())):
-            called |= {match[1] or match[2], *re.findall(r"\b([A-Z])\)?\s?(?:,|/|&|or|and)\W", before)}
+            called |= {
+                match[1] or match[2],
+                *re.findall(r"\b([A-Z])\)?\s?(?:,|/|&|or|and)\W", before),
+            }
     return called.pop() if len(called) == 1 else "" if called else None
 
 

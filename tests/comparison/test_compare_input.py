@@ -6,6 +6,7 @@ import json
 import pandas as pd
 import pytest
 from made_up_runs import cell, cluster_run
+from refuses import refuses
 
 from common.comparison import compare, gather, import_runs
 from common.comparison.spec import spec_of
@@ -28,6 +29,7 @@ def rows(*changes):
     [
         ({"value": 137.0}, "f.csv:3: value=137.0 percent lies outside 0..100 (table=t, model=m"),
         ({"value": float("nan")}, "f.csv:3: value=nan is not a number"),
+        ({"metric": "pass@32", "n_samples": 16}, "f.csv:3: pass@32 of fewer than k samples"),
         ({"method": "B"}, "f.csv:3: the row is there already; the first one counts"),
     ],
 )
@@ -151,6 +153,8 @@ def test_counts_from_elsewhere_stand_for_printed_cells(tmp_path):
     ("old", "new", "words"),
     [
         ("b,16,0", "b,16,17", "theirs.csv:3: problem b: c=17, n=16"),
+        ("b,16,0", "b,16,0.25", "theirs.csv:3: problem b: c=0.25, n=16: needs whole numbers"),
+        ("b,16,0", "b,16,0.25", "how many samples were right, not their share"),
         ("b,16,0", "b,16,", "theirs.csv:3: c is missing"),
         ("1,9,b", "x,9,b", "theirs.csv: seed, step: must be whole numbers"),
         ("GRPO,AIME24,1,9,b", "GPRO,AIME24,1,9,b", "theirs.csv:3: method=GPRO is not in table1"),
@@ -165,3 +169,74 @@ def test_an_import_that_cannot_be_used_writes_nothing(tmp_path, old, new, words)
         bring(root, path)
     assert words in str(error.value)
     assert not root.exists()
+
+
+def test_files_are_named_by_a_path_a_folder_or_a_glob(tmp_path):
+    home = tmp_path / "lr[1],x"
+    home.mkdir()
+    for name in ("a.csv", "b[2].csv", "c.csv.gz", "notes.txt"):
+        (home / name).write_text("")
+    found = lambda pattern: [x.split("/")[-1] for x in import_runs.matching(pattern)]  # noqa: E731
+    assert found(str(home / "b[2].csv")) == ["b[2].csv"]
+    assert found(str(home)) == ["a.csv", "b[2].csv", "c.csv.gz"]
+    assert found(f"{home}/[ab]*.csv") == []  # which of the brackets are meant is not guessed
+    assert found(f"{home}/*.csv") == ["a.csv", "b[2].csv"]
+    assert found(f"{tmp_path}/lr*/[ab]*.csv") == ["a.csv", "b[2].csv"]
+    with refuses("files", "nothing*"):
+        import_runs.main(["paper=f_grpo", "files=nothing*", "source=x"])
+
+
+@pytest.mark.sweep
+def test_a_byte_order_mark_and_other_line_ends_are_read(tmp_path):
+    text = "\ufeff" + (HEAD + GOOD).replace("\n", "\r\n") + "\r\n\r\n"
+    path = tmp_path / "theirs.csv.gz"
+    path.write_bytes(gzip.compress(text.encode()))
+    (run,) = bring(tmp_path / "results", path)
+    assert pd.read_csv(run / "counts.csv")["c"].tolist() == [4, 0]
+
+
+@pytest.mark.parametrize(
+    ("data", "word"),
+    [
+        (b"PAR1\x15\x04", "parquet"),
+        (b"PK\x03\x04\x14", "inspect"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "git lfs pull"),
+        (b'\xef\xbb\xbf\n{"results": {"aime": {}}}', "lm-eval"),
+        (b'[{"id": 1}]', "JSON"),
+    ],
+)
+def test_a_file_that_holds_no_counts_is_told_by_what_it_is(tmp_path, data, word):
+    for path in (tmp_path / "theirs.log", tmp_path / "theirs.gz"):
+        path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+        with refuses("files", str(path)) as error:
+            bring(tmp_path / "results", path)
+        assert word in str(error.value)
+    with refuses("files", str(tmp_path)):
+        bring(tmp_path / "results", tmp_path)
+
+
+@pytest.mark.parametrize("problems", ["same", "other"])
+def test_two_files_are_never_one_evaluation(tmp_path, problems):
+    """A copy, a rerun or another model, on the same problems or on others."""
+    other = GOOD.replace(",a,", ",d,").replace(",b,", ",e,") if problems == "other" else GOOD
+    (tmp_path / "one.csv").write_text(HEAD + GOOD)
+    (tmp_path / "two.csv").write_text(HEAD + other)
+    files, root = import_runs.matching(str(tmp_path)), tmp_path / "results"
+    with pytest.raises(UserError, match=r"one\.csv and .*two\.csv: .*model=Qwen.* step=9.*seed="):
+        import_runs.import_runs("f_grpo", files, "x", {}, scope="cluster", root=root)
+    assert not root.exists()
+
+
+@pytest.mark.sweep
+def test_an_evaluation_is_imported_once(tmp_path):
+    path, root = tmp_path / "theirs.csv", tmp_path / "results"
+    path.write_text(HEAD + GOOD)
+    (run,) = bring(root, path)
+    again = tmp_path / "rerun.csv"
+    again.write_text(HEAD + GOOD.replace("16,4", "16,5"))
+    for file, source in ((path, "B. Person"), (again, "A. Person, 2026")):
+        with pytest.raises(UserError, match=f"seed=1, step=9: is in {run} already"):
+            import_runs.import_runs("f_grpo", [str(file)], source, {}, scope="cluster", root=root)
+    again.write_text(HEAD + GOOD.replace("AIME24,1", "AIME24,2"))
+    assert len(bring(root, again)) == 1
+    assert len(list((root / "f_grpo").iterdir())) == 2
