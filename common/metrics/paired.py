@@ -177,9 +177,9 @@ def subsampling_test(
     problems. The number correct among the m is hypergeometric(c, n-c, m), so counts are drawn,
     not samples: the distribution is exact up to double rounding. Returns one row per k, in percent:
     a, b, difference (from all n samples, which is the mean of the draws), low, high (2.5 and 97.5
-    percentile of the draws, NaN where all are alike) and p = 2 min(P(d <= 0), P(d >= 0)) with one added to each count, so p
-    is never below 2/(iterations+1). `strata` (P,) names each problem's benchmark: the mean is then
-    the plain mean over benchmarks.
+    percentile of the draws, NaN where all are alike) and p = 2 min(P(d <= 0), P(d >= 0)) with one
+    added to each count, so p is never below 2/(iterations+1). `strata` (P,) names each problem's
+    benchmark: the mean is then the plain mean over benchmarks.
 
     Left out, as in the paper: any scaling of the spread from m to n samples, and the spread over
     problems and training seeds. Raises UserError for m >= n, k > m, counts out of 0..n or unequal

@@ -26,8 +26,9 @@ def check_rows(rows: pd.DataFrame, place: str) -> tuple[pd.DataFrame, list[str]]
     """Return the rows that can be results, and a message for each row that is left out.
 
     A row is left out if its value is not a finite number, if it is a pass@k or avg@k outside 0..100
-    percent or of fewer than k samples, if rows with the same KEY have different values (none of them counts), or if it repeats
-    another row (the first one counts). The returned values are numbers.
+    percent or of fewer than k samples, if rows with the same KEY have different values (none of
+    them counts), or if it repeats another row (the first one counts). The returned values are
+    numbers.
     """
     number = pd.to_numeric(rows["value"], errors="coerce")
     share = (rows["unit"] == "percent") & rows["metric"].astype(str).str.match("(pass|avg)@", False)

@@ -44,24 +44,24 @@ ALONE = re.compile(r"\b[A-J]\b")
 # say other things too, so nothing but a letter may follow.
 BEST = "correct|right|best|final|chosen|likely|accurate|appropriate|suitable|my"
 STATEMENT = re.compile(
-    rf"(?:\b(?:answer|ans|(?:{BEST})\s(?:option|choice|selection|letter|one))\b[\s*_\"'`]{{0,3}}"
+    rf"(?:\b(?:answer(?:\s(?:choice|option|letter))?|ans|(?:{BEST})\s(?:option|choice|selection|letter|one))\b[\s*_\"'`]{{0,3}}"
     r"(?:(?:to|for|of)\s[^.:\n]{1,80}?\s)?"
     r"(?:\b(?:is|(?:must|should|would|will|has\sto)\sbe)\b|[:=]|[-–—](?=\s))"
     r"|^\W{0,6}(?:option|choice|selection)[\"'*_]{0,3}\s?[:=]|答案|故选|应选|选择|\b(?:antwort|lösung)\b"
     r"(?:\sist|\slautet|:))|(?P<strict>\b(?:wait|actually|sorry|correction|scratch\sthat|make\sthat|"
     r"no|so|therefore|thus|hence)\b[\s,.:;!—-]{1,3}(?:(?:it|that)(?:'s|\s(?:is|must\sbe|should\sbe))"
-    r"\b)?|\bI(?:'d|'ll|\swould|\swill)?\s(?:choose|pick|select|go\swith)\b|选)",
+    r"\b)?|\bI(?:'d|'ll|\swould|\swill)?\s(?:choose|pick|select|say|go\swith)\b|选)",
     re.IGNORECASE | re.MULTILINE,
 )
 UNREAL = re.compile(
-    r"(?:\b(?:if|whether|suppose|assum\w+|n?either|not|none|wrong|incorrect|why)|n't)\b"
+    r"(?:\b(?:if|whether|suppose|assum\w+|n?either|not|none|some|nobody|might|could|wrong|incorrect|why)|n't)\b"
     r"(?![^.,;:\n]*\bbut\b)[^.,;:\n]*$",
     re.IGNORECASE,
 )
-IF = re.compile(r"(?:\s(?:option|choice|answer))?,?\s(?:if|unless)\b")
+IF = re.compile(r"(?:\s(?:option|choice|answer))?,?\s(?:only\s)?(?:if|unless)\b")
 FILLER = (
     r"(?i:[\s:*_,#>=-]{0,9}(?:(?:therefore|thus|hence|so|then|clearly|indeed|definitely|probably|"
-    r"(?:most\s)?likely|approximately|option|choice|letter|answer|是|为|选|项)[\s:,*_]{0,3}){0,4})"
+    r"(?:most\s)?likely|approximately|final|it's|it\sis|must\sbe|option|choice|letter|answer|是|为|选|项)[\s:,*_]{0,3}){0,4})"
 )
 END = r"(?:(?![^\W_一-鿿])|(?=\d:))"  # no word goes on, but a Chinese one; "C1: ..." is option C
 NAMED = re.compile(rf"{FILLER}(?:[(\[]\s?([A-Z])\s?[)\]]|[(\[]?([A-Z]){END})")
@@ -74,15 +74,17 @@ CORRECT = re.compile(
     rf"thus|therefore|clearly|indeed|definitely|only|most)\s){{0,3}}(?i:{BEST}|answer)\b"
 )
 DOUBT = re.compile(
-    r"\b(?:wait|scratch that|on second thought|but no|that(?:'s| is) (?:wrong|(?:in|not )correct))\b",
+    r"\b(?:wait|scratch that|on second thought|but no|that(?:'s| is) (?:wrong|(?:in|not )correct)"
+    r"|actually not)\b",
     re.IGNORECASE,
 )
 NEXT = re.compile(r"\s(?:Question|Q)\s?\d{0,3}:")  # a base model goes on with another one
 FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
-LONE = re.compile(rf"{FILLER}[(\[]?\s*([A-Z])\s*[)\].:,]*")
-LABELLED = re.compile(r"(?:(?i:option|choice)\s)?[(\[]?([A-Z])\s*[)\].:]+\s*(.*)", re.DOTALL)
+BOXES = re.compile(r"\}[\s$]*(?:or|and|[,/&])[\s$]*\\f?box(?:ed)?\s?\{[^{}]*\}\W*$")  # two answers
+LONE = re.compile(rf"{FILLER}[(\[]?\s*([A-Za-z])\s*[)\].:,]*")
+LABELLED = re.compile(r"(?:(?i:option|choice)\s)?[(\[]?([A-Za-z])\s*[)\].:]+\s*(.*)", re.DOTALL)
 WRAPPING = re.compile(
-    r"\\(?:text[a-z]{0,2}|math[a-z]{2}|boxed|[()\[\],;! ])|[{}$*`\"]|(?<!\w)'|'(?!\w)"
+    r"\\(?:text[a-z]{0,2}|math[a-z]{2}|boxed|[()\[\],;! ])|[{}$*`\"]|(?<!\w)['‘]|['’](?!\w)|[“”]"
 )
 STRICT = re.compile(r"(?<=The answer is )(.*)(?=.)")
 BRACKETED = re.compile(r"\([A-Z]\)")
@@ -163,7 +165,7 @@ def _ours(response: str, options: tuple[str, ...]) -> str | None:
     if (end := text.rfind("</answer>")) >= 0 and (start := text.rfind("<answer>", 0, end)) >= 0:
         text = text[start + len("<answer>") : end]
     boxes = last_boxes(text)
-    if boxes == []:  # the response breaks off in a box
+    if boxes == [] or BOXES.search(text[-LONGEST:]):  # the response breaks off in a box
         return None
     box = boxes[-1] if boxes else ""
     if "<think>" in text:  # it never ends: only a box counts
@@ -269,7 +271,7 @@ def _sole(line: str, options: tuple[str, ...]) -> str | None:
     line = line.strip("#>=→⇒- \t")
     letter = _letter_of(line, options)
     labelled = LABELLED.fullmatch(_plain(line))
-    if labelled and labelled[2] and _named(labelled[2], options) != labelled[1]:
+    if labelled and labelled[2] and _named(labelled[2], options) != labelled[1].upper():
         return None
     return letter or _named(line, options)
 
@@ -295,10 +297,12 @@ def _read(statement: str, options: tuple[str, ...], strict: bool) -> str | None:
     if NONE.match(plain):
         return None if strict else ""
     if not (named := NAMED.match(plain)):
-        short = re.split(r"[.,;]\s|\s(?:because|since|as)\s", statement, maxsplit=1)[0]
+        short = re.split(r"[.;]\s|,\s(?=[a-z])|\s(?:because|since|as)\s", statement, maxsplit=1)[0]
         lower = re.fullmatch(rf"{FILLER}[(\[]?([a-z])[)\].]*", _plain(short))
         return None if strict else lower[1].upper() if lower else _named(short, options)
     letter, rest = named[1] or named[2], plain[named.end() :]
+    if re.match(r",?\sor\b", rest):
+        return ""
     if (more := MORE.match(rest)) and letter != more[1] in LETTERS[: len(options)]:
         return ""
     if IF.match(rest) or (strict and re.match(r"\s?(?!because|since|as|for)\w", rest)):
@@ -314,17 +318,15 @@ def _letter_of(text: str, options: tuple[str, ...]) -> str | None:
     """Return the letter that `text` consists of, alone or with its option ("(C) 42 N")."""
     if len(text) > LONGEST:
         return None
-    plain = _plain(text)
-    if lone := LONE.fullmatch(plain):
-        return lone.group(1)
+    plain, own = _plain(text), _named(text, options)
+    if (lone := LONE.fullmatch(plain)) and (lone[1].isupper() or own is None):
+        return lone[1].upper()
     labelled = LABELLED.fullmatch(plain)
-    if labelled and (at := LETTERS.index(labelled.group(1))) < len(options):
-        letter, rest = labelled.groups()
-        same = _canonical(rest) == _canonicals(options)[at]
-        if same or not re.search(rf"\b[{LETTERS[: len(options)]}]\b", rest):  # no second letter
-            return letter
-    if len(plain) == 1 and plain.islower() and _named(text, options) is None:
-        return plain.upper() if plain.upper() in LETTERS else None
+    if labelled and (at := LETTERS.index(labelled[1].upper())) < len(options):
+        if _canonical(labelled[2]) == _canonicals(options)[at]:
+            return LETTERS[at]
+        second = re.search(rf"\b[{LETTERS[: len(options)]}]\b", labelled[2])
+        return labelled[1] if labelled[1].isupper() and not second else None
     return None
 
 
