@@ -58,7 +58,7 @@ class Result:
 def require_bwrap() -> None:
     """Run a trivial program in the sandbox. Raises UserError with the remedy if it cannot run.
 
-    Call it before compute is spent. Every later `run` uses the sandbox that this one started.
+    Every later `run` uses the sandbox that this one started.
     """
     result = run("print(input())", "ready", seconds=30, memory=256 << 20)
     if (result.status, result.output) != ("exited", "ready\n"):
@@ -76,7 +76,6 @@ def run(
     seconds: float,
     memory: int,
     function: str | None = None,
-    packages: tuple[str, ...] = (),
 ) -> Result:
     """Run `program` on `text` as standard input, or call its `function` with the JSON list `text`.
 
@@ -85,17 +84,15 @@ def run(
               than WALL times as long
     memory    the limit in bytes, on the address space of each process and on the resident memory of
               all processes together
-    packages  the names of packages that the program may import besides numpy, if this process can
-              import them. Asking for other packages than before starts the sandbox again
 
     Raises UserError where bubblewrap is missing or refused.
     """
     request = {"seconds": seconds, "memory": memory, "function": function}
     with _lock:
-        result = _sandbox(packages).run(request, program, text)
+        result = _sandbox().run(request, program, text)
         if result.status == "sandbox":  # again: the thread that started it may have ended
             close()
-            result = _sandbox(packages).run(request, program, text)
+            result = _sandbox().run(request, program, text)
         if result.status == "sandbox":
             close()
     return result
@@ -114,20 +111,18 @@ _lock = threading.RLock()
 _current = None
 
 
-def _sandbox(packages: tuple[str, ...]) -> "_Sandbox":
+def _sandbox() -> "_Sandbox":
     global _current
-    if _current is not None and _current.packages != packages:
-        close()
     if _current is None or _current.owner != os.getpid():
-        _current = _Sandbox(packages)
+        _current = _Sandbox()
     return _current
 
 
 class _Sandbox:
     """One bubblewrap process with SCRIPT running in it, and the socket to it."""
 
-    def __init__(self, packages: tuple[str, ...]):
-        self.owner, self.packages = os.getpid(), packages
+    def __init__(self):
+        self.owner = os.getpid()
         # The root of an unprivileged container cannot become another user: not treated as root.
         root = os.geteuid() == 0 and "4294967295" in Path("/proc/self/uid_map").read_text()
         release = tuple(int(part) for part in platform.release().split("-")[0].split(".")[:2])
@@ -145,7 +140,7 @@ class _Sandbox:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115
         with theirs:
             self._process = subprocess.Popen(
-                _command(root, packages),
+                _command(root),
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=self._errors,
@@ -206,7 +201,7 @@ def _result(reply: dict, files: list[int]) -> Result:
     )
 
 
-def _command(root: bool, packages: tuple[str, ...]) -> list[str]:
+def _command(root: bool) -> list[str]:
     """Return bubblewrap's command line. It names every path of the host that a program can see."""
     bwrap = shutil.which("bwrap")
     if bwrap is None:
@@ -236,8 +231,11 @@ def _command(root: bool, packages: tuple[str, ...]) -> list[str]:
             command += ["--ro-bind", folder, folder]
     python, binds = _python()
     command += binds
-    for place in _places(("numpy", *packages)):
-        command += ["--ro-bind", str(place), f"/packages/{place.name}"]
+    numpy = importlib.util.find_spec("numpy")
+    if numpy is not None:
+        place = Path(numpy.submodule_search_locations[0])
+        for folder in filter(Path.is_dir, (place, place.with_name("numpy.libs"))):
+            command += ["--ro-bind", str(folder), f"/packages/{folder.name}"]
     command += ["--ro-bind", str(SCRIPT), "/sandbox_child.py", "--proc", "/proc", "--dir", "/tmp"]
     command += ["--tmpfs", "/dev"]
     for device in ("null", "zero", "full", "random", "urandom"):
@@ -247,18 +245,6 @@ def _command(root: bool, packages: tuple[str, ...]) -> list[str]:
     command += ["--symlink", "/proc/self/fd", "/dev/fd", "--symlink", "/tmp", "/dev/shm"]
     command += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/", "--"]
     return [*command, python, "-s", "-B", "-P", "-X", "utf8", "/sandbox_child.py"]
-
-
-def _places(packages: tuple[str, ...]) -> list[Path]:
-    """Return the folders and files of these packages, and the libraries beside numpy's, if any."""
-    places = []
-    for name in packages:
-        spec = importlib.util.find_spec(name)
-        if spec is not None:
-            folders = spec.submodule_search_locations
-            places.append(Path(folders[0] if folders else spec.origin))
-    libraries = [place.with_name("numpy.libs") for place in places if place.name == "numpy"]
-    return places + [folder for folder in libraries if folder.is_dir()]
 
 
 def _python() -> tuple[str, list[str]]:

@@ -1,6 +1,8 @@
-"""Arithmetic puzzles. Expressions that a model wrote are evaluated by a bounded recursive-descent
-parser with exact fractions, never by Python. Each check returns "" or what is wrong."""
+"""Arithmetic puzzles. Expressions that a model wrote are parsed and computed with exact fractions,
+never run. Each check returns "" or what is wrong."""
 
+import ast
+import operator
 import re
 from collections import Counter
 from fractions import Fraction
@@ -10,7 +12,9 @@ from common.verifiers.synlogic import forms
 from common.verifiers.synlogic.parse import Task, Unparsed, said, stated
 
 LONGEST = 200  # characters of an expression, so that brackets nest at most 200 deep
-TOKEN = re.compile(r"[0-9]{1,12}|[-+*/%()]")
+OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul}
+OPERATORS |= {ast.Div: operator.truediv, ast.Mod: operator.mod}
+OPERATORS |= {ast.UAdd: operator.pos, ast.USub: operator.neg}
 SIGNS = {"×": "*", "·": "*", "\\times": "*", "\\cdot": "*", "÷": "/", "\\div": "/", "−": "-"}
 EQUATION = re.compile(
     r"(?<![0-9])-?[0-9]{1,20}(?:\s{0,5}[-+*/]\s{0,5}[0-9]{1,20}){0,9}\s{0,5}=\s{0,5}-?[0-9]{1,20}"
@@ -18,73 +22,31 @@ EQUATION = re.compile(
 
 
 def value(text: str) -> Fraction:
-    """Return the value of an expression in whole numbers, + - * / %, signs and brackets.
-
-    As in Python, * / % bind tighter than + -, all group to the left, and a % b has the sign of b.
-    Raises ValueError if `text` is not such an expression, is too long, or divides by zero.
-
-    sum := product (("+" | "-") product)*;  product := factor (("*" | "/" | "%") factor)*
-    factor := ("+" | "-")* (number | "(" sum ")")
-    """
-    tokens = _tokens(text)
-    if not tokens:
-        raise ValueError("empty expression")
-    try:
-        result, rest = _sum(tokens, 0)
-    except ZeroDivisionError:
-        raise ValueError("divides by zero") from None
-    if rest < len(tokens):
-        raise ValueError("unbalanced or misplaced tokens")
-    return result
-
-
-def _tokens(text: str) -> list[str]:
+    """Return the value of an expression in whole numbers, + - * / %, signs and brackets, with
+    Python's precedence; a % b has the sign of b. Raises ValueError if `text` is not such an
+    expression, is too long, or divides by zero."""
     if len(text) > LONGEST:
         raise ValueError(f"longer than {LONGEST} characters")
-    tokens = TOKEN.findall(text)
-    if "".join(tokens) != "".join(text.split()):
+    if not re.fullmatch(r"[-+*/%()0-9\s]+", text):
         raise ValueError("other characters than numbers, + - * / % and brackets")
-    spaced = re.findall(r"[0-9]+", text)
-    if spaced != [token for token in tokens if token.isdecimal()]:
-        raise ValueError("a number of more than 12 digits")
-    if any(number[0] == "0" and number != "0" for number in spaced):
-        raise ValueError("a number with a leading zero")
-    return tokens
+    if re.search(r"[0-9]{13}|(?<![0-9])0[0-9]", text):
+        raise ValueError("a number of more than 12 digits or with a leading zero")
+    try:
+        return _value(ast.parse(" ".join(text.split()), mode="eval").body)
+    except ZeroDivisionError:
+        raise ValueError("divides by zero") from None
+    except (SyntaxError, KeyError, AttributeError):
+        raise ValueError("unbalanced or misplaced tokens") from None
 
 
-def _sum(tokens: list[str], at: int) -> tuple[Fraction, int]:
-    result, at = _product(tokens, at)
-    while at < len(tokens) and tokens[at] in "+-":
-        right, after = _product(tokens, at + 1)
-        result, at = (result + right if tokens[at] == "+" else result - right), after
-    return result, at
-
-
-def _product(tokens: list[str], at: int) -> tuple[Fraction, int]:
-    result, at = _factor(tokens, at)
-    while at < len(tokens) and tokens[at] in "*/%":
-        right, after = _factor(tokens, at + 1)
-        if tokens[at] == "*":
-            result *= right
-        elif tokens[at] == "/":
-            result /= right
-        else:
-            result %= right
-        at = after
-    return result, at
-
-
-def _factor(tokens: list[str], at: int) -> tuple[Fraction, int]:
-    sign = 1
-    while at < len(tokens) and tokens[at] in "+-":
-        sign, at = (-sign if tokens[at] == "-" else sign), at + 1
-    if at < len(tokens) and tokens[at].isdecimal():
-        return sign * Fraction(int(tokens[at])), at + 1
-    if at < len(tokens) and tokens[at] == "(":
-        result, at = _sum(tokens, at + 1)
-        if at < len(tokens) and tokens[at] == ")":
-            return sign * result, at + 1
-    raise ValueError("unbalanced or misplaced tokens")
+def _value(node: ast.AST) -> Fraction:
+    """Return the value of a parsed expression. Another node has no value: it lacks what is read
+    here (AttributeError), or its operator is not known (KeyError)."""
+    if isinstance(node, ast.Constant):
+        return Fraction(node.value)
+    if isinstance(node, ast.UnaryOp):
+        return OPERATORS[type(node.op)](_value(node.operand))
+    return OPERATORS[type(node.op)](_value(node.left), _value(node.right))
 
 
 def expression(text: str) -> str:
