@@ -1,23 +1,8 @@
 """Verifier of multiple-choice answers: ARC, MMLU-Pro, GPQA.
 
 The reference is JSON {"answer": "C", "options": [...]}. Letters follow the order of the options
-(the first is A); nothing is shuffled here. Each convention looks elsewhere for the letter:
-
-ours                 in the text after the last </think>, or in its last <answer> tag, the first of
-                     these that gives a letter: the last \\boxed{}; the closing line ("C. 42 N", "So
-                     option C is correct."); the last statement ("the best choice must be C", "wait,
-                     it is (D)", "the answer is 42 N"); the option's text in the last box. A
-                     statement of two letters, a denial and a doubt after it name none.
-mmlu_pro             two levels of TIGER-AI-Lab/MMLU-Pro: first "answer is (X)", else "Answer: X"
-mmlu_pro_last        the same, else the last letter A-J that stands alone (third level)
-lm_eval              lm-eval 0.4.13, mmlu_pro: first "answer is (X)" and nothing else
-lm_eval_gpqa         lm-eval 0.4.13, gpqa "flexible-extract": last "(X)", else the last option text,
-                     else the last ": X"
-lm_eval_gpqa_strict  lm-eval 0.4.13, gpqa "strict-match": the rest of the line after "The answer
-                     is ", less its last character, is the letter
-lm_eval_arc          lm-eval 0.4.13, arc_challenge_chat: what follows "The best answer is", up to a
-                     full stop or blank line, is the letter
-
+(the first is A); nothing is shuffled here. Each of the CONVENTIONS looks elsewhere for the letter
+(docs/verifiers.md); those of others are TIGER-AI-Lab/MMLU-Pro's scripts and lm-eval 0.4.13's tasks.
 A letter beyond the options, or no letter, is "unparsed". No letter is guessed at random, as the
 script of MMLU-Pro's authors does. Left out: answers with several letters.
 """
@@ -44,7 +29,8 @@ ALONE = re.compile(r"\b[A-J]\b")
 # say other things too, so nothing but a letter may follow.
 BEST = "correct|right|best|final|chosen|likely|accurate|appropriate|suitable|my"
 STATEMENT = re.compile(
-    rf"(?:\b(?:answer(?:\s(?:choice|option|letter))?|ans|(?:{BEST})\s(?:option|choice|selection|letter|one))\b[\s*_\"'`]{{0,3}}"
+    rf"(?:\b(?:answer(?:\s(?:choice|option|letter))?|ans|(?:{BEST})\s(?:option|choice|selection|"
+    r"letter|one))\b[\s*_\"'`]{0,3}"
     r"(?:(?:to|for|of)\s[^.:\n]{1,80}?\s)?"
     r"(?:\b(?:is|(?:must|should|would|will|has\sto)\sbe)\b|[:=]|[-–—](?=\s))"
     r"|^\W{0,6}(?:option|choice|selection)[\"'*_]{0,3}\s?[:=]|答案|故选|应选|选择|\b(?:antwort|lösung)\b"
@@ -54,14 +40,16 @@ STATEMENT = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 UNREAL = re.compile(
-    r"(?:\b(?:if|whether|suppose|assum\w+|n?either|not|none|some|nobody|might|could|wrong|incorrect|why)|n't)\b"
+    r"(?:\b(?:if|whether|suppose|assum\w+|n?either|not|none|some|nobody|might|could|wrong|"
+    r"incorrect|why)|n't)\b"
     r"(?![^.,;:\n]*\bbut\b)[^.,;:\n]*$",
     re.IGNORECASE,
 )
 IF = re.compile(r"(?:\s(?:option|choice|answer))?,?\s(?:only\s)?(?:if|unless)\b")
 FILLER = (
     r"(?i:[\s:*_,#>=-]{0,9}(?:(?:therefore|thus|hence|so|then|clearly|indeed|definitely|probably|"
-    r"(?:most\s)?likely|approximately|final|it's|it\sis|must\sbe|option|choice|letter|answer|是|为|选|项)[\s:,*_]{0,3}){0,4})"
+    r"(?:most\s)?likely|approximately|final|it's|it\sis|must\sbe|option|choice|letter|answer|"
+    r"是|为|选|项)[\s:,*_]{0,3}){0,4})"
 )
 END = r"(?:(?![^\W_一-鿿])|(?=\d:))"  # no word goes on, but a Chinese one; "C1: ..." is option C
 NAMED = re.compile(rf"{FILLER}(?:[(\[]\s?([A-Z])\s?[)\]]|[(\[]?([A-Z]){END})")
@@ -73,6 +61,7 @@ CORRECT = re.compile(
     rf"(?:[(\[]([A-Z])[)\]]|\b([A-Z])\b[.:]?)\s(?i:is|(?:must|should|would)\sbe)\s(?:(?i:the|an?|"
     rf"thus|therefore|clearly|indeed|definitely|only|most)\s){{0,3}}(?i:{BEST}|answer)\b"
 )
+JOINED = re.compile(r"\b([A-Z])\)?\s?(?:,|/|&|or|and)\W")
 DOUBT = re.compile(
     r"\b(?:wait|scratch that|on second thought|but no|that(?:'s| is) (?:wrong|(?:in|not )correct)"
     r"|actually not)\b",
@@ -169,26 +158,31 @@ def _ours(response: str, options: tuple[str, ...]) -> str | None:
         return None
     box = boxes[-1] if boxes else ""
     if "<think>" in text:  # it never ends: only a box counts
-        return _letter_of(box, options) or _named(box, options)
+        text = ""
     first = STATEMENT.search(text)
     if first and (question := NEXT.search(text, first.end())):
         text = text[: question.start()]
-    alone = text if boxes is None else ""
-    letter = _letter_of(box, options) or _letter_of(alone, options) or _named(alone, options)
-    if letter is None:
-        letter = _closing(text, options)
-    if letter is None:
-        letter = _stated(text, options)
-    return (_named(box, options) if letter is None else letter) or None
+    steps = [(_letter_of, box), (_letter_of, text), (_named, text), (_closing, text)]
+    found = (step(part, options) for step, part in [*steps, (_stated, text), (_named, box)])
+    return next((letter for letter in found if letter is not None), None) or None
 
 
 def _mmlu_pro(response: str, options: tuple[str, ...]) -> str | None:
-    return _two_levels(response, FIRST_LEVEL, SECOND_LEVEL)
+    """Return the first match of FIRST_LEVEL. Without one, return the last match in the first line
+    that SECOND_LEVEL matches: what the authors' `.*[aA]nswer:...` finds, in linear time."""
+    letter, line_end = _lm_eval(response, options), len(response)
+    for match in SECOND_LEVEL.finditer(response) if letter is None else ():
+        if match.start() > line_end:
+            break
+        if letter is None:
+            newline = response.find("\n", match.start())
+            line_end = newline if newline >= 0 else len(response)
+        letter = match.group(1)
+    return letter
 
 
 def _mmlu_pro_last(response: str, options: tuple[str, ...]) -> str | None:
-    alone = ALONE.findall(response)
-    return _mmlu_pro(response, options) or (alone[-1] if alone else None)
+    return _mmlu_pro(response, options) or next(iter(ALONE.findall(response)[::-1]), None)
 
 
 def _lm_eval(response: str, options: tuple[str, ...]) -> str | None:
@@ -232,22 +226,6 @@ CONVENTIONS = {
 # ---- parts of them
 
 
-def _two_levels(text: str, first_level: re.Pattern, second_level: re.Pattern) -> str | None:
-    """Return the first match of `first_level`. Without one, return the last match in the first line
-    that `second_level` matches: what the authors' `.*[aA]nswer:...` finds, in linear time."""
-    if first := first_level.search(text):
-        return first.group(1)
-    letter, line_end = None, len(text)
-    for match in second_level.finditer(text):
-        if match.start() > line_end:
-            break
-        if letter is None:
-            newline = text.find("\n", match.start())
-            line_end = newline if newline >= 0 else len(text)
-        letter = match.group(1)
-    return letter
-
-
 def _closing(text: str, options: tuple[str, ...]) -> str | None:
     """Return the letter that the last line names by itself: a letter, an option, or both, unless
     the line before is another option; or the one letter that it calls correct. "" for several."""
@@ -259,10 +237,7 @@ def _closing(text: str, options: tuple[str, ...]) -> str | None:
     for match in CORRECT.finditer(line):
         before = line[max(0, match.start() - 40) : match.start()]
         if not (UNREAL.search(before) or IF.match(line, match.end())):
-            called |= {
-                match[1] or match[2],
-                *re.findall(r"\b([A-Z])\)?\s?(?:,|/|&|or|and)\W", before),
-            }
+            called |= {match[1] or match[2], *JOINED.findall(before)}
     return called.pop() if len(called) == 1 else "" if called else None
 
 
@@ -315,7 +290,7 @@ def _read(statement: str, options: tuple[str, ...], strict: bool) -> str | None:
 
 
 def _letter_of(text: str, options: tuple[str, ...]) -> str | None:
-    """Return the letter that `text` consists of, alone or with its option ("(C) 42 N")."""
+    """Return the letter that `text` is, alone or with its option ("(C) 42 N")."""
     if len(text) > LONGEST:
         return None
     plain, own = _plain(text), _named(text, options)

@@ -53,7 +53,8 @@ def main(words: list[str]) -> None:
     settings = {key: options.pop(key) for key in ("workers", "deadline", "memory_gb")}
     node = {"_target_": f"common.verifiers.{name}.verify", **options}
     resolve(node, "verifier")
-    with Pool(node, **settings, lenient=True) as pool:
+    with Pool(node, **settings) as pool:
+        pool.lenient = True
         cases = completed(read(sys.stdin.buffer), problems)
         verdicts = verdicts_of(cases, module(node), pool)
     for verdict in verdicts:

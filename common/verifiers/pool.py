@@ -39,25 +39,19 @@ class Pool:
     `deadline` is in seconds for each item, `memory_gb` in GiB of address space for each worker. An
     item past the deadline or out of memory gets the outcome "timeout", one whose worker dies gets
     "error". Raises UserError where the verifier cannot be imported, or rejects a reference or an
-    option; with `lenient`, what it rejects gets "error" too.
+    option; where `lenient` is set, what it rejects gets "error" too.
     """
 
-    def __init__(
-        self,
-        verifier: dict,
-        *,
-        workers: int,
-        deadline: float,
-        memory_gb: float,
-        lenient: bool = False,
-    ):
+    lenient = False
+
+    def __init__(self, verifier: dict, *, workers: int, deadline: float, memory_gb: float):
         whole = isinstance(workers, int) and workers > 0
         require(whole, "verification.workers", workers, "must be a whole number, at least 1")
         for key, value in {"deadline": deadline, "memory_gb": memory_gb}.items():
             fits = isinstance(value, (int, float)) and value > 0
             require(fits, f"verification.{key}", value, "must be a number above 0")
         self._settings: dict = {"verifier": verifier, "memory_gb": memory_gb}
-        self.deadline, self.lenient = deadline, lenient
+        self.deadline = deadline
         self._workers = [_Worker(self) for _ in range(workers)]
         self._mapping, self._starting = threading.Lock(), threading.Lock()
         self.stopped = threading.Event()

@@ -49,17 +49,8 @@ FILES = ("input", "output", "errors", "result", "program")  # descriptors 0 to 4
 # each (`builtins` late, so that `pow` and `open` are the usual ones), then the modules themselves.
 PRELUDE = (
     *("string", "re", "datetime", "collections", "heapq", "bisect", "copy", "math", "random"),
-    *(
-        "statistics",
-        "itertools",
-        "functools",
-        "operator",
-        "io",
-        "sys",
-        "json",
-        "builtins",
-        "typing",
-    ),
+    *("statistics", "itertools", "functools", "operator", "io", "sys", "json", "builtins"),
+    "typing",
 )
 
 INIT_STACK = ctypes.create_string_buffer(65_536)

@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 from common.verifiers.synlogic import forms
-from common.verifiers.synlogic.parse import Task, Unparsed, grid
+from common.verifiers.synlogic.parse import Task, Unparsed, grid, misshapen
 
 Rows = list[list[str]]
 Place = tuple[int, int]
@@ -23,7 +23,7 @@ def kukurasu(rows: Rows, answer: Any, puzzle: dict) -> str:
     """Check that the cells are "1" or "X" and that the sums are right: a 1 adds the number of its
     column to the sum of its row, and the number of its row to the sum of its column."""
     height, width = len(puzzle["row_sums"]), len(puzzle["col_sums"])
-    if fault := _shape(rows, height, width):
+    if fault := misshapen(rows, height, width):
         return fault
     if not all(cell in ("1", "X") for row in rows for cell in row):
         return "a cell is neither 1 nor X"
@@ -39,7 +39,7 @@ def campsite(rows: Rows, answer: Any, puzzle: dict) -> str:
     tents touch, and that each is paired with a tree of its own above, below or beside it. (The
     prompts say "next to exactly one tree", but stored answers have tents between two trees.)"""
     trees = puzzle["grid"]
-    if fault := _shape(rows, len(trees), len(trees[0])):
+    if fault := misshapen(rows, len(trees), len(trees[0])):
         return fault
     for i, row in enumerate(trees):
         for j, cell in enumerate(row):
@@ -65,7 +65,7 @@ def number_wall(rows: Rows, answer: Any, puzzle: dict) -> str:
     the island, and that there is no 2 x 2 block of walls. As upstream, islands must not touch at a
     corner either."""
     clues = puzzle["grid"]
-    if fault := _shape(rows, len(clues), len(clues[0])):
+    if fault := misshapen(rows, len(clues), len(clues[0])):
         return fault
     for i, row in enumerate(clues):
         for j, clue in enumerate(row):
@@ -96,7 +96,7 @@ def arrow_maze(rows: Rows, answer: Any, puzzle: dict) -> str:
     """Check that the blanks hold arrows and that each number is the count of arrows in the straight
     runs that lead away from it. As upstream, each arrow must belong to such a run."""
     maze = puzzle["maze"]
-    if fault := _shape(rows, len(maze), len(maze[0])):
+    if fault := misshapen(rows, len(maze), len(maze[0])):
         return fault
     for i, row in enumerate(maze):
         for j, cell in enumerate(row):
@@ -131,11 +131,6 @@ def mines(text: str) -> list[list[str]]:
 
 def same_mines(places: Rows, answer: Any, puzzle: dict) -> str:
     return "" if places == mines(forms.bare(answer)) else "not the mines that can be deduced"
-
-
-def _shape(rows: Rows, height: int, width: int) -> str:
-    fits = len(rows) == height and all(len(row) == width for row in rows)
-    return "" if fits else f"not a grid of {height} x {width}"
 
 
 def _all_places(rows: Rows) -> list[Place]:

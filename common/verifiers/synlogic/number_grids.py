@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from common.verifiers.synlogic import forms
-from common.verifiers.synlogic.parse import Task, Unparsed, grid
+from common.verifiers.synlogic.parse import Task, Unparsed, grid, misshapen
 
 INTEGER = re.compile(r"0|-?[1-9][0-9]{0,8}")
 Grid = list[list[int]]
@@ -28,7 +28,7 @@ def read(text: str) -> list[list[str]]:
 def sudoku(rows: list[list[str]], answer: Any, puzzle: dict) -> str:
     """Check that each row, column and box holds 1 to 9 once and that the clues are unchanged."""
     clues = puzzle["original_sudoku"]
-    if fault := _shape(rows, len(clues)):
+    if fault := misshapen(rows, len(clues), len(clues)):
         return fault
     cells, n = _integers(rows), len(clues)
     side = round(n**0.5)
@@ -48,7 +48,7 @@ def futoshiki(rows: list[list[str]], answer: Any, puzzle: dict) -> str:
     breaks them, and is then wrong like any other answer.
     """
     n = puzzle["grid_size"]
-    if fault := _shape(rows, n) or _latin(_integers(rows)):
+    if fault := misshapen(rows, n, n) or _latin(_integers(rows)):
         return fault
     cells, stored = _integers(rows), _integers(read(forms.bare(answer)))
     for i, j in puzzle["prefilled_coords"]:
@@ -69,7 +69,9 @@ def calcudoko(rows: list[list[str]], answer: Any, puzzle: dict) -> str:
     """
     if answer and rows == read(forms.bare(answer)):
         return ""
-    if fault := _shape(rows, puzzle["grid_size"]) or _latin(_integers(rows)):
+    if fault := misshapen(rows, puzzle["grid_size"], puzzle["grid_size"]) or _latin(
+        _integers(rows)
+    ):
         return fault
     cells = _integers(rows)
     for cage in puzzle["regions"]:
@@ -90,7 +92,7 @@ def calcudoko(rows: list[list[str]], answer: Any, puzzle: dict) -> str:
 
 def skyscraper(rows: list[list[str]], answer: Any, puzzle: dict) -> str:
     """Check for a Latin square in which each edge number counts the towers seen from there."""
-    if fault := _shape(rows, puzzle["n"]) or _latin(_integers(rows)):
+    if fault := misshapen(rows, puzzle["n"], puzzle["n"]) or _latin(_integers(rows)):
         return fault
     cells = _integers(rows)
     columns = [list(column) for column in zip(*cells, strict=True)]
@@ -111,7 +113,7 @@ def survo(rows: list[list[str]], answer: Any, puzzle: dict) -> str:
     """Check that the blanks (0) hold the given numbers, once each, and that the last row and column
     are the sums."""
     clues = puzzle["original_matrix"]
-    if fault := _shape(rows, len(clues)):
+    if fault := misshapen(rows, len(clues), len(clues)):
         return fault
     cells = _integers(rows)
     if fault := _clues(cells, clues, 0):
@@ -135,7 +137,7 @@ def numbrix(rows: list[list[str]], answer: Any, puzzle: dict) -> str:
     """Check that the grid holds 1 to n*n once each, that the next number is always beside, above or
     below, and that the clues are unchanged."""
     clues = puzzle["grid"]
-    if fault := _shape(rows, len(clues)):
+    if fault := misshapen(rows, len(clues), len(clues)):
         return fault
     cells, n = _integers(rows), len(clues)
     place = {cell: (i, j) for i, row in enumerate(cells) for j, cell in enumerate(row)}
@@ -146,11 +148,6 @@ def numbrix(rows: list[list[str]], answer: Any, puzzle: dict) -> str:
         if abs(i - row) + abs(j - column) != 1:
             return f"{number} and {number + 1} are not neighbours"
     return _clues(cells, clues, "X")
-
-
-def _shape(rows: list[list[str]], n: int) -> str:
-    square = len(rows) == n and all(len(row) == n for row in rows)
-    return "" if square else f"not a grid of {n} x {n}"
 
 
 def _integers(rows: list[list[str]]) -> Grid:

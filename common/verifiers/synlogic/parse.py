@@ -131,6 +131,12 @@ def grid(text: str) -> list[list[str]]:
     raise Unparsed("no closed list of lists")
 
 
+def misshapen(rows: list[list], height: int, width: int) -> str:
+    """Return "" or what is wrong with the shape of a grid."""
+    fits = len(rows) == height and all(len(row) == width for row in rows)
+    return "" if fits else f"not a grid of {height} x {width}"
+
+
 def canonical(value: str | list) -> str:
     """Return `value` on one line of at most 200 characters; a longer one ends in its digest."""
     if not isinstance(value, str):
