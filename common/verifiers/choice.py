@@ -131,18 +131,12 @@ def _parse(reference: str) -> tuple[str, tuple[str, ...]]:
             f'reference={reference[:80]}: must be JSON {{"answer": letter, "options": [...]}}'
         ) from error
     sound = isinstance(options, list) and 0 < len(options) <= len(LETTERS)
-    require(
-        sound and all(isinstance(option, str) and option.strip() for option in options),
-        "options",
-        str(options)[:80],
-        f"must be 1 to {len(LETTERS)} texts that are not empty",
-    )
-    require(
-        isinstance(answer, str) and len(answer) == 1 and answer in LETTERS[: len(options)],
-        "answer",
-        str(answer)[:80],
-        f"must be the letter of one of the {len(options)} options",
-    )
+    sound = sound and all(isinstance(option, str) and option.strip() for option in options)
+    said = f"must be 1 to {len(LETTERS)} texts that are not empty"
+    require(sound, "options", str(options)[:80], said)
+    said = f"must be the letter of one of the {len(options)} options"
+    known = isinstance(answer, str) and len(answer) == 1 and answer in LETTERS[: len(options)]
+    require(known, "answer", str(answer)[:80], said)
     return answer, tuple(options)
 
 

@@ -1,14 +1,9 @@
 """Verifier of Python programs against unit tests, run in `common.verifiers.code.sandbox`.
 
-Semantics of LiveCodeBench's checker: standard-input tests compare stripped lines, then the exact
-decimals of a line; functional tests call `fn_name` of `class Solution` (or a function of that
-name) with one JSON value a line and compare the returned value as Python compares it; 6 seconds a
-test; the checker's imports are preloaded; sys.exit counts as a normal end. Each test has a fresh
-process, and the first that fails is the last to run. Where this differs from the checker:
-docs/verifiers.md.
-
-The reference is {"tests": [{"input", "output"}], "test_type", "fn_name", "time_limit"} as JSON.
-Expected outputs stay in this process, which compares them with what the program wrote.
+The semantics are those of LiveCodeBench's checker; docs/verifiers.md says where they differ. Each
+test has a fresh process, and the first that fails is the last to run. The reference is JSON,
+{"tests": [{"input", "output"}], "test_type", "fn_name", "time_limit"}. Expected outputs stay in
+this process, which compares them with what the program wrote.
 """
 
 import hashlib
@@ -41,15 +36,9 @@ def verify(
     opened: bool = False,
     strict: bool = False,
 ) -> Verdict:
-    """Return the verdict on the program in `response`, the last closed python fence after any
-    thinking.
-
-    correct   every test passes
-    wrong     a wrong output, an exception, an exit status, too much memory, output or processes;
-              `reason` names the test
-    timeout   a test's time limit, or total_time in seconds for all tests
-    unparsed  no program
-    error     the sandbox failed
+    """Return the verdict on the program in `response` (`extract`): "correct" where every test
+    passes, "timeout" past a test's time limit or `total_time` seconds for all tests, "unparsed"
+    without a program, "error" where the sandbox failed, else "wrong"; `reason` names the test.
 
     `memory_gb` limits the address space of each process, and the memory that all processes of a
     test hold together. `opened`: the prompt ends in <think>, and a response that never closes it
@@ -91,23 +80,18 @@ def _verdict(outcome: Outcome, parsed: str, reason: str) -> Verdict:
 
 def _fault(result: sandbox.Result, seconds: float, memory_gb: float) -> str | None:
     """Return why the program did not end by itself with status 0; None if it did."""
-    last = result.errors.strip().rpartition("\n")[2]
-    match result.status:
-        case "exited" if result.code == 0:
-            return None
-        case "exited":
-            return f"exit status {result.code}, {last[:150]!r}"
-        case "killed":
-            return f"ended by signal {result.code}, {last[:150]!r}"
-        case "timeout":
-            return f"not done after {seconds:.3g} s"
-        case "memory":
-            return f"more than {memory_gb:g} GiB"
-        case "processes":
-            return f"more than {sandbox.PROCESSES} processes"
-        case "output":
-            return f"more than {sandbox.OUTPUT >> 20} MiB of output"
-    return f"the sandbox failed: {result.errors[-200:]!r}"
+    if result.status == "exited" and result.code == 0:
+        return None
+    last = result.errors.strip().rpartition("\n")[2][:150]
+    said = {
+        "exited": f"exit status {result.code}, {last!r}",
+        "killed": f"ended by signal {result.code}, {last!r}",
+        "timeout": f"not done after {seconds:.3g} s",
+        "memory": f"more than {memory_gb:g} GiB",
+        "processes": f"more than {sandbox.PROCESSES} processes",
+        "output": f"more than {sandbox.OUTPUT >> 20} MiB of output",
+    }
+    return said.get(result.status, f"the sandbox failed: {result.errors[-200:]!r}")
 
 
 def _different_lines(output: str, expected: str) -> str | None:

@@ -1,17 +1,13 @@
 """Verifier of IFEval: lm-eval's official checker tells whether the instructions are followed.
 
 The reference is JSON {"instruction_id_list", "kwargs", "prompt"}. `mode` is "strict" (the response
-as it is) or "loose" (any of eight versions: without asterisks, first line, last line). A response
-is correct if it follows all its instructions (prompt level); `parsed` is the list of verdicts for
-the single instructions, from which the instruction level is counted.
+as it is) or "loose" (any of eight versions: without asterisks, first line, last line). `parsed` is
+the list of verdicts for the single instructions, from which the instruction level is counted. The
+checker sees what users would see: what follows the last </think>, less the white space before it.
 
 The same response always gets the same verdict: the checker's random numbers are seeded. It uses
 them for language detection. In the prompts with keys 1122 and 1129 the required letter is "#" or
 "!"; as these are no letters, the checker takes a random one: those two verdicts mean nothing.
-
-Sentence counting and capital words (`NEEDS_PUNKT`) need NLTK's data "punkt_tab" on disk; nothing is
-downloaded. The checker sees what users would see: what follows the last </think>, less the white
-space before it. A thought that never ends is followed by nothing.
 """
 
 import json
@@ -22,6 +18,7 @@ from common.errors import UserError, require
 from common.types import Verdict
 
 PRELOAD = ("common.verifiers.ifeval.checker",)  # takes 4-6 s, in the workers' mother process
+# Sentence counting and capital words need NLTK's "punkt_tab" on disk; nothing is downloaded.
 NEEDS_PUNKT = ("length_constraints:number_sentences", "change_case:capital_word_frequency")
 FIELDS = ("instruction_id_list", "kwargs", "prompt")
 LONGEST = 300  # characters of a reason
@@ -85,18 +82,10 @@ def reference(row: dict) -> str:
     require(isinstance(row.get("problem"), str), name + "problem", row.get("problem"), "is missing")
     listed = isinstance(ids, list) and len(ids) > 0
     require(listed, name + "instruction_id_list", ids, "is missing or empty")
-    require(
-        isinstance(arguments, list) and len(arguments) == len(ids),
-        name + "kwargs",
-        arguments,
-        "must have one entry for each instruction",
-    )
-    require(
-        all(isinstance(one, dict | None) for one in arguments),
-        name + "kwargs",
-        arguments,
-        "must hold objects or null",
-    )
+    fits = isinstance(arguments, list) and len(arguments) == len(ids)
+    fits = fits and all(isinstance(one, dict | None) for one in arguments)
+    said = "must have one object, or null, for each instruction"
+    require(fits, name + "kwargs", arguments, said)
     lacking = missing(ids)
     require(lacking is None, name + "instruction_id_list", ids, str(lacking))
     given = [{k: v for k, v in (one or {}).items() if v is not None} for one in arguments]

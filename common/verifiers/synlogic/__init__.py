@@ -15,24 +15,15 @@ from common.types import Verdict
 from common.verifiers.synlogic import cell_grids, expressions, number_grids, text
 from common.verifiers.synlogic.parse import Task, Unparsed, canonical, final
 
-TASKS: dict[str, Task] = {
-    **number_grids.TASKS,
-    **cell_grids.TASKS,
-    **expressions.TASKS,
-    **text.TASKS,
-}
+TASKS: dict[str, Task] = number_grids.TASKS | cell_grids.TASKS | expressions.TASKS | text.TASKS
 ALIASES = {"game_of_24": "mathador"}  # name of upstream's folder: its name in the data
 
 
 def verify(response: str, reference: str) -> Verdict:
-    """Return the verdict on the last answer after the thinking in `response`.
-
-    correct   it obeys the puzzle's rules, or equals the stored answer
-    wrong     it is an answer of the asked form, but not right; `reason` says what is broken
-    unparsed  no answer of the asked form was found
-
-    Raises UserError for a reference that `reference` did not make.
-    """
+    """Return the verdict on the last answer after the thinking in `response`: "correct" if it obeys
+    the puzzle's rules or equals the stored answer, "unparsed" where there is none of the asked
+    form; else `reason` says what is broken. Raises UserError for a reference that `reference` did
+    not make."""
     task, answer, puzzle = _unpacked(reference)
     try:
         given = task.read(final(response))
@@ -59,21 +50,17 @@ def reference(row: dict) -> str:
     where = f"row {row.get('id', row.get('index', '?'))}"
     name = str(row.get("data_source", "")).rsplit("/", 1)[-1]
     name = ALIASES.get(name, name)
-    require(
-        name in TASKS, f"{where}: data_source", name, f"known tasks: {', '.join(sorted(TASKS))}"
-    )
+    said = f"known tasks: {', '.join(sorted(TASKS))}"
+    require(name in TASKS, f"{where}: data_source", name, said)
     extra = _object(row.get("extra_info"), f"{where}: extra_info")
     game = _object(extra.get("game_data_str"), f"{where}: game_data_str") or row
     metadata = _object(game.get("metadata"), f"{where}: metadata")
     task, answer = TASKS[name], game.get("answer")
     if answer in ("", [], None):
         answer = metadata.get(task.stored)
-    require(
-        not task.gold or answer not in ("", None),
-        f"{where}: answer",
-        repr(answer),
-        f"{name} is compared with it; drop the row",
-    )
+    there = not task.gold or answer not in ("", None)
+    said = f"{name} is compared with it; drop the row"
+    require(there, f"{where}: answer", repr(answer), said)
     for key in task.keys:
         require(key in metadata, f"{where}: metadata.{key}", None, f"{name} needs it; drop the row")
     puzzle = {key: metadata[key] for key in task.keys}
@@ -115,7 +102,6 @@ def _object(value: Any, where: str) -> dict:
             with suppress(ValueError, SyntaxError):
                 value = ast.literal_eval(value)
     value = {} if value is None else value
-    require(
-        isinstance(value, dict), where, repr(value)[:80], "must be an object or the text of one"
-    )
+    said = "must be an object or the text of one"
+    require(isinstance(value, dict), where, repr(value)[:80], said)
     return value

@@ -32,11 +32,9 @@ def sudoku(rows: list[list[str]], answer: Any, puzzle: dict) -> str:
         return fault
     cells, n = _integers(rows), len(clues)
     side = round(n**0.5)
-    boxes = [
-        [cells[top + i][left + j] for i in range(side) for j in range(side)]
-        for top in range(0, n, side)
-        for left in range(0, n, side)
-    ]
+    corners = [(top, left) for top in range(0, n, side) for left in range(0, n, side)]
+    places = [(i, j) for i in range(side) for j in range(side)]
+    boxes = [[cells[top + i][left + j] for i, j in places] for top, left in corners]
     return _clues(cells, clues, "X") or _latin(cells) or _permutations(boxes, "box")
 
 
@@ -96,13 +94,9 @@ def skyscraper(rows: list[list[str]], answer: Any, puzzle: dict) -> str:
         return fault
     cells = _integers(rows)
     columns = [list(column) for column in zip(*cells, strict=True)]
-    for side, lines in (
-        ("top", columns),
-        ("bottom", [line[::-1] for line in columns]),
-        ("left", cells),
-        ("right", [line[::-1] for line in cells]),
-    ):
+    for side, lines in (("top", columns), ("bottom", columns), ("left", cells), ("right", cells)):
         for i, (line, count) in enumerate(zip(lines, puzzle[side], strict=True)):
+            line = line[::-1] if side in ("bottom", "right") else line
             seen = sum(tower > max(line[:j], default=0) for j, tower in enumerate(line))
             if seen != count:
                 return f"{seen} towers are seen from {side} {i + 1}, not {count}"
@@ -118,12 +112,8 @@ def survo(rows: list[list[str]], answer: Any, puzzle: dict) -> str:
     cells = _integers(rows)
     if fault := _clues(cells, clues, 0):
         return fault
-    used = [
-        cell
-        for row, clue in zip(cells, clues, strict=True)
-        for cell, known in zip(row, clue, strict=True)
-        if known == 0
-    ]
+    n = range(len(clues))
+    used = [cells[i][j] for i in n for j in n if clues[i][j] == 0]
     if Counter(used) != Counter(puzzle["candidate_numbers"]):
         return "the numbers filled in are not the given ones"
     for name, lines in (("row", cells), ("column", list(zip(*cells, strict=True)))):

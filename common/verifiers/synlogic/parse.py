@@ -123,10 +123,8 @@ def grid(text: str) -> list[list[str]]:
     starts = [match.start() for match in LISTS.finditer(text)]
     for start in reversed(starts[-STARTS:]):
         rows = _nested(text, start)
-        if rows and all(
-            isinstance(row, list) and row and all(isinstance(atom, str) for atom in row)
-            for row in rows
-        ):
+        listed = rows and all(isinstance(row, list) and row for row in rows)
+        if listed and all(isinstance(atom, str) for row in rows for atom in row):
             return rows
     raise Unparsed("no closed list of lists")
 

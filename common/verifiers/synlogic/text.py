@@ -6,15 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from common.verifiers.synlogic import forms
-from common.verifiers.synlogic.parse import (
-    Task,
-    Unparsed,
-    grid,
-    last_line,
-    said,
-    stated,
-    tidy,
-)
+from common.verifiers.synlogic.parse import Task, Unparsed, grid, last_line, said, stated, tidy
 
 COMMA = re.compile(r"[,，、]")
 LETTERS = re.compile(r"[A-Za-z]{1,40}")
@@ -27,11 +19,8 @@ NO_ERROR = {"", "no error", "no errors", "no mistakes", "none", "无错误", "�
 
 def labels(text: str) -> str:
     """Return the option letters of "C and A" as "A,C"; longer words, like "none", in lower case."""
-    words = [
-        word
-        for word in LETTERS.findall(tidy(text))
-        if word.lower() not in ("and", "or", "option", "options")
-    ]
+    found = LETTERS.findall(tidy(text))
+    words = [word for word in found if word.lower() not in ("and", "or", "option", "options")]
     if not words:
         raise Unparsed("no option letter")
     if all(len(word) == 1 or word.isupper() for word in words):
