@@ -218,12 +218,13 @@ def compare_cells(
     forms, one number each; runs: provenance of the rerun's runs.
 
     The interval is where one further run on the same problems, such as the printed one, would lie
-    with 95 %: mean ± t_(S-1) s sqrt(1 + 1/S) over S seeds. With one seed it is ± 1.96 sqrt(2 v),
-    where v is a run's variance over samples plus its variance over seeds as known from elsewhere
-    (common/metrics/noise.py). Where the paper drew problems of its own (`Spec.own_problems`), the
-    variance of both runs over problems is added under the root. The interval is always widened by
-    half a unit of the printed last digit. A printed number inside it is "within noise"; a rerun on
-    fewer problems than the benchmark has is "partial".
+    with 95 %: mean ± t_(S-1) s sqrt(1 + 1/S) over S seeds. With one seed, or seeds that are alike,
+    it is ± 1.96 sqrt(2 v), where v is a run's variance over samples plus its variance over seeds as
+    known from elsewhere (common/metrics/noise.py). Where the paper drew problems of its own
+    (`Spec.own_problems`), the variance of both runs over problems is added under the root. The
+    interval is always widened by half a unit of the printed last digit; a closed form has none. A
+    printed number inside it is "within noise"; a rerun on fewer problems than the benchmark has is
+    "partial".
     """
     table = []
     measured, closed = by_cell(rerun), by_cell(exact)
@@ -262,12 +263,13 @@ def _rerun(spec: Spec, cell: dict, measured: list[dict], states: dict[str, str])
     values = np.array([row["value"] for row in measured])
     seeds, value, first = len(measured), float(values.mean()), measured[0]
     apart = other_problems(first, spec.own_problems.get(cell["benchmark"]))
-    if seeds > 1:
+    if np.ptp(values) > 1e-9:
         spread = np.sqrt(values.var(ddof=1) * (1 + 1 / seeds) + apart)
         half, reason = Interval(value, spread, seeds - 1).half(), f"{seeds} seeds"
     else:
         half = 1.96 * np.sqrt(2 * run_variance(first) + apart)
-        reason = "one seed: what is known of the spread over seeds, and that over samples"
+        reason = "one seed" if seeds == 1 else f"{seeds} seeds without spread"
+        reason += ": what is known of the spread over seeds, and that over samples"
     if apart:
         reason += "; the paper's problems are others"
     half += rounding(cell)

@@ -52,6 +52,14 @@ def test_the_interval_is_where_one_further_run_would_lie():
     assert judged(47.0, "47.0", 51.0, 52.0, 53.0)["verdict"] == "within noise"  # by its rounding
 
 
+def test_seeds_that_are_alike_have_the_interval_of_one():
+    one, three = (judged(99.0, "99.0", *[100.0] * n, stderr=0.0) for n in (1, 3))
+    half = 1.96 * np.sqrt(2) * SEED_SD["small k"]
+    for found in (one, three):
+        assert (found["low"], found["high"]) == (pytest.approx(100 - half - 0.05), 100.0)
+        assert found["verdict"] == "within noise"
+
+
 def test_one_seed_has_an_interval_over_seeds_and_samples():
     one = judged(50.0, "50.0", 53.0, stderr=1.0)  # without counts: all of the standard error
     half = 1.96 * np.sqrt(2 * (SEED_SD["small k"] ** 2 + 1))
