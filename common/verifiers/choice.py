@@ -57,6 +57,7 @@ NONE = re.compile(rf"{FILLER}(?i:not|either|both|neither|none|between|unclear|un
 MORE = re.compile(rf"\s*(?:,|/|&|;|or|and|\s)+(?:(?:option|choice)\s)?[(\[]?([A-Z])[)\]]?{END}")
 CONTINUED = re.compile(r"['’^_=+*/<>-]|\s[=+*/<>-]|\.\d|\?")  # "C-14", "C = 3", "C?"
 GRAMMAR = re.compile(r"\s[a-z]+(?<!because)(?<!since)(?<!\sas)(?<!\sfor)(?<!\sis)(?<!\sby)\b")
+ENDED = re.compile(r"\W*$|[.;!]\s|,?\s(?:because|since|as|for)\b")
 CORRECT = re.compile(
     rf"(?:[(\[]([A-Z])[)\]]|\b([A-Z])\b[.:]?)\s(?i:is|(?:must|should|would)\sbe)\s(?:(?i:the|an?|"
     rf"thus|therefore|clearly|indeed|definitely|only|most)\s){{0,3}}(?i:{BEST}|answer)\b"
@@ -270,14 +271,13 @@ def _read(statement: str, options: tuple[str, ...], strict: bool) -> str | None:
         lower = re.fullmatch(rf"{FILLER}[(\[]?([a-z])[)\].]*", _plain(short))
         return None if strict else lower[1].upper() if lower else _named(short, options)
     letter, rest = named[1] or named[2], plain[named.end() :]
-    if re.match(r",?\sor\b", rest):
-        return ""
-    if (more := MORE.match(rest)) and letter != more[1] in LETTERS[: len(options)]:
-        return ""
-    if IF.match(rest) or (strict and re.match(r"\s?(?!because|since|as|for)\w", rest)):
-        return None
+    more = MORE.match(rest)
+    if re.match(r",?\sor\b", rest) or (more and letter != more[1] in LETTERS[: len(options)]):
+        return None if strict and re.search(r"\b(?:is|are)\b", rest) else ""
     if _named(rest.lstrip(" -–—:.,"), options) == letter:
         return letter
+    if IF.match(rest) or (strict and not ENDED.match(rest)):
+        return None
     if named[2] and (CONTINUED.match(rest) or (letter in "AI" and GRAMMAR.match(rest))):
         return None  # part of a formula; an article or pronoun
     return letter

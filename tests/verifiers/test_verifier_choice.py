@@ -77,6 +77,9 @@ def outputs() -> list[dict]:
         ("Die Antwort lautet C.", "C"),
         ("<answer>A</answer>, or rather <answer>The answer is C.</answer>", "C"),
         ("<answer>\\boxed{C}</answer>", "C"),
+        ("The answer is C. Therefore, (A), (B) and (D) are wrong.", "C"),
+        ("The answer is C. So A is out.", "C"),
+        ("Hence (C), which fails.", None),
         # two letters, a denial, a doubt, a condition, and letters that are none
         ("The answer is A. The answer is either A or C.", None),
         ("The answer is (A), (C)", None),
