@@ -12,8 +12,8 @@ from common.verifiers.synlogic import forms
 from common.verifiers.synlogic.parse import Task, Unparsed, said, stated
 
 LONGEST = 200  # characters of an expression, so that brackets nest at most 200 deep
-OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul}
-OPERATORS |= {ast.Div: operator.truediv, ast.Mod: operator.mod}
+OPERATORS: dict[type, Any] = {ast.Add: operator.add, ast.Sub: operator.sub}
+OPERATORS |= {ast.Mult: operator.mul, ast.Div: operator.truediv, ast.Mod: operator.mod}
 OPERATORS |= {ast.UAdd: operator.pos, ast.USub: operator.neg}
 SIGNS = {"×": "*", "·": "*", "\\times": "*", "\\cdot": "*", "÷": "/", "\\div": "/", "−": "-"}
 EQUATION = re.compile(
@@ -39,7 +39,7 @@ def value(text: str) -> Fraction:
         raise ValueError("unbalanced or misplaced tokens") from None
 
 
-def _value(node: ast.AST) -> Fraction:
+def _value(node: Any) -> Fraction:
     """Return the value of a parsed expression. Another node has no value: it lacks what is read
     here (AttributeError), or its operator is not known (KeyError)."""
     if isinstance(node, ast.Constant):
