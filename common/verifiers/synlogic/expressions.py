@@ -43,7 +43,7 @@ def _value(node: Any) -> Fraction:
     """Return the value of a parsed expression. Another node has no value: it lacks what is read
     here (AttributeError), or its operator is not known (KeyError)."""
     if isinstance(node, ast.Constant):
-        return Fraction(node.value)
+        return Fraction(str(node.value))
     if isinstance(node, ast.UnaryOp):
         return OPERATORS[type(node.op)](_value(node.operand))
     return OPERATORS[type(node.op)](_value(node.left), _value(node.right))
