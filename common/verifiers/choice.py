@@ -2,7 +2,7 @@
 
 The reference is JSON {"answer": "C", "options": [...]}. Letters follow the order of the options
 (the first is A); nothing is shuffled here. Each of the CONVENTIONS looks elsewhere for the letter
-(docs/verifiers.md); those of others are TIGER-AI-Lab/MMLU-Pro's scripts and lm-eval 0.4.13's tasks.
+(docs/verifiers.md); those of others are TIGER-AI-Lab/MMLU-Pro's scripts and lm-eval 0.4.13's task.
 A letter beyond the options, or no letter, is "unparsed". No letter is guessed at random, as the
 script of MMLU-Pro's authors does. Left out: answers with several letters.
 """
@@ -10,12 +10,11 @@ script of MMLU-Pro's authors does. Left out: answers with several letters.
 import json
 import re
 import string
-import unicodedata
 from functools import lru_cache
 
 from common.errors import UserError, require
 from common.types import Verdict
-from common.verifiers.math.extract import after_thought, last_boxes
+from common.verifiers.math.extract import TOKENS, after_thought, last_boxes, tagged
 
 LETTERS = string.ascii_uppercase
 LONGEST = 2000  # characters of a statement or box that are compared with options
@@ -27,17 +26,26 @@ ALONE = re.compile(r"\b[A-J]\b")
 
 # What "ours" reads. A statement begins with one of these; the second group is strict: these words
 # say other things too, so nothing but a letter may follow.
-BEST = "correct|right|best|final|chosen|likely|accurate|appropriate|suitable|my"
+BEST = "correct|right|best|final|chosen|selected|likely|accurate|appropriate|suitable|my"
 STATEMENT = re.compile(
-    rf"(?:\b(?:answer(?:\s(?:choice|option|letter))?|ans|(?:{BEST})\s(?:option|choice|selection|"
-    r"letter|one))\b[\s*_\"'`]{0,3}"
-    r"(?:(?:to|for|of)\s[^.:\n]{1,80}?\s)?"
-    r"(?:\b(?:is|(?:must|should|would|will|has\sto)\sbe)\b|[:=]|[-–—](?=\s))"
-    r"|^\W{0,6}(?:option|choice|selection)[\"'*_]{0,3}\s?[:=]|答案|故选|应选|选择|\b(?:antwort|lösung)\b"
-    r"(?:\sist|\slautet|:))|(?P<strict>\b(?:wait|actually|sorry|correction|scratch\sthat|make\sthat|"
-    r"no|so|therefore|thus|hence)\b[\s,.:;!—-]{1,3}(?:(?:it|that)(?:'s|\s(?:is|must\sbe|should\sbe))"
-    r"\b)?|\bI(?:'d|'ll|\swould|\swill)?\s(?:choose|pick|select|say|go\swith)\b|选)",
-    re.IGNORECASE | re.MULTILINE,
+    rf"""
+    \b(?:answer(?:\s(?:choice|option|letter))?|ans|(?:{BEST})\s(?:option|choice|selection|letter|one))\b
+        (?:[\s*_"'`]{{0,3}}|,?\s(?:here|then|therefore|thus|I\s\w{{1,9}}),?\s)
+        (?:(?:to|for|of)\s[^.:\n]{{1,80}}?\s)?
+        (?:\b(?:is|(?:must|should|would|will|ha[sd]\sto|(?:seem|appear)s\sto|turns\sout\sto)
+            (?:\s\w+)?\sbe)\b|(?<=')s\b|[:=→]|[-–—]>?(?=\s))
+    | ^\W{{0,6}}(?:option|choice|selection)["'*_]{{0,3}}\s?[:=]
+    | \b(?:antwort|lösung|option|richtig)\b(?:\sist|\slautet|:|(?=\s[A-Z]\srichtig))
+    | 答案|故选|应选|选择
+    | (?P<strict>
+        \b(?:wait|actually|sorry|correction|scratch\sthat|make\sthat|no|so|therefore|thus|hence)\b
+            [\s,.:;!—-]{{1,3}}(?:(?:it|that)(?:'s|\sis)\b)?
+        | \b(?:it\s(?:must|should)\sbe|(?:which|that|this)\sis,?|matches|corresponds\sto)\b
+        | (?:\b(?:I|we)(?:'d|'ll|\swould|\swill)?\s|^\W{{0,3}})(?:choose|pick|select|say|go\swith)\b
+        | ^\W{{0,6}}(?:correct|solution|conclusion)["'*_]{{0,3}}:
+        | 选)
+    """,
+    re.IGNORECASE | re.MULTILINE | re.VERBOSE,
 )
 UNREAL = re.compile(
     r"(?:\b(?:if|whether|suppose|assum\w+|n?either|not|none|some|nobody|might|could|wrong|"
@@ -48,24 +56,25 @@ UNREAL = re.compile(
 IF = re.compile(r"(?:\s(?:option|choice|answer))?,?\s(?:only\s)?(?:if|unless)\b")
 FILLER = (
     r"(?i:[\s:*_,#>=-]{0,9}(?:(?:therefore|thus|hence|so|then|clearly|indeed|definitely|probably|"
-    r"(?:most\s)?likely|approximately|final|it's|it\sis|must\sbe|option|choice|letter|answer|"
-    r"是|为|选|项)[\s:,*_]{0,3}){0,4})"
+    r"(?:most\s)?likely|approximately|final|it's|it\sis|(?:must|should)\sbe|option|choice|letter|answer|"
+    r"not\s[(]?[A-Z][)]?,?\sbut|是|为|选|项)[\s:,*_]{0,3}){0,4})"
 )
 END = r"(?:(?![^\W_一-鿿])|(?=\d:))"  # no word goes on, but a Chinese one; "C1: ..." is option C
-NAMED = re.compile(rf"{FILLER}(?:[(\[]\s?([A-Z])\s?[)\]]|[(\[]?([A-Z]){END})")
+NAMED = re.compile(rf"{FILLER}(?:[(\[<]\s?([A-Z])\s?[)\]>]|[(\[]?([A-Z]){END})")
 NONE = re.compile(rf"{FILLER}(?i:not|either|both|neither|none|between|unclear|unknown|cannot)\b")
-MORE = re.compile(rf"\s*(?:,|/|&|;|or|and|\s)+(?:(?:option|choice)\s)?[(\[]?([A-Z])[)\]]?{END}")
+MORE = re.compile(rf"\s*(?:[,/&;或和、\s]|or|and)+(?:(?:option|choice)\s)?[(\[]?([A-Z])[)\]]?{END}")
 CONTINUED = re.compile(r"['’^_=+*/<>-]|\s[=+*/<>-]|\.\d|\?")  # "C-14", "C = 3", "C?"
 GRAMMAR = re.compile(r"\s[a-z]+(?<!because)(?<!since)(?<!\sas)(?<!\sfor)(?<!\sis)(?<!\sby)\b")
 ENDED = re.compile(r"\W*$|[.;!]\s|,?\s(?:because|since|as|for)\b")
 CORRECT = re.compile(
-    rf"(?:[(\[]([A-Z])[)\]]|\b([A-Z])\b[.:]?)\s(?i:is|(?:must|should|would)\sbe)\s(?:(?i:the|an?|"
-    rf"thus|therefore|clearly|indeed|definitely|only|most)\s){{0,3}}(?i:{BEST}|answer)\b"
+    rf"(?:[(\[]([A-Z])[)\]]|(?<![A-Za-z])([A-Z])\b[.:]?)\s(?i:is|ist|(?:must|should|would)\sbe)\s(?:"
+    rf"(?i:the|an?|also|thus|therefore|clearly|indeed|definitely|only|most)\s){{0,3}}(?i:{BEST}|answer|"
+    rf"richtig|korrekt)\b|(?<![A-Za-z])([A-Z])\s?(?:是|为)?正确"
 )
-JOINED = re.compile(r"\b([A-Z])\)?\s?(?:,|/|&|or|and)\W")
+JOINED = re.compile(r"\b[A-Z]\)?\s?(?:,|/|&|or|and)\s(?:(?:option|choice)\s)?$")
 DOUBT = re.compile(
     r"\b(?:wait|scratch that|on second thought|but no|that(?:'s| is) (?:wrong|(?:in|not )correct)"
-    r"|actually not)\b",
+    r"|actually not|reconsider)\b",
     re.IGNORECASE,
 )
 NEXT = re.compile(r"\s(?:Question|Q)\s?\d{0,3}:")  # a base model goes on with another one
@@ -74,11 +83,9 @@ BOXES = re.compile(r"\}[\s$]*(?:or|and|[,/&])[\s$]*\\f?box(?:ed)?\s?\{[^{}]*\}\W
 LONE = re.compile(rf"{FILLER}[(\[]?\s*([A-Za-z])\s*[)\].:,]*")
 LABELLED = re.compile(r"(?:(?i:option|choice)\s)?[(\[]?([A-Za-z])\s*[)\].:]+\s*(.*)", re.DOTALL)
 WRAPPING = re.compile(
-    r"\\(?:text[a-z]{0,2}|math[a-z]{2}|boxed|[()\[\],;! ])|[{}$*`\"]|(?<!\w)['‘]|['’](?!\w)|[“”]"
+    r"\\(?:text[a-z]{0,2}|math[a-z]{2}|boxed|[()\[\],;! ])"
+    r"|[{}$*`\"“”【】「」]|(?<!\w)['‘]|['’](?!\w)"
 )
-STRICT = re.compile(r"(?<=The answer is )(.*)(?=.)")
-BRACKETED = re.compile(r"\([A-Z]\)")
-PREFIX = "The best answer is"
 
 
 def verify(response: str, reference: str, *, convention: str = "ours") -> Verdict:
@@ -119,7 +126,7 @@ def response(row: dict) -> str:
 def example(reference: str) -> str:
     """Return a response that is correct under every convention."""
     gold, _ = _parse(reference)
-    return f"The answer is ({gold}).\n{PREFIX} {gold}.\n\\boxed{{{gold}}}"
+    return f"The answer is ({gold}).\n\\boxed{{{gold}}}"
 
 
 @lru_cache(maxsize=4096)
@@ -145,14 +152,13 @@ def _parse(reference: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _ours(response: str, options: tuple[str, ...]) -> str | None:
-    text = after_thought(response).translate(FULL_WIDTH)
-    if (end := text.rfind("</answer>")) >= 0 and (start := text.rfind("<answer>", 0, end)) >= 0:
-        text = text[start + len("<answer>") : end]
+    text = TOKENS.sub(" ", after_thought(response)).translate(FULL_WIDTH)
+    text = tagged(text) or text
     boxes = last_boxes(text)
     if boxes == [] or BOXES.search(text[-LONGEST:]):  # the response breaks off in a box
         return None
     box = boxes[-1] if boxes else ""
-    if "<think>" in text:  # it never ends: only a box counts
+    if "<think>" in text or "<answer>" in text.rpartition("</answer>")[2]:  # a box counts alone
         text = ""
     first = STATEMENT.search(text)
     if first and (question := NEXT.search(text, first.end())):
@@ -185,36 +191,11 @@ def _lm_eval(response: str, options: tuple[str, ...]) -> str | None:
     return first.group(1) if first else None
 
 
-def _lm_eval_gpqa(response: str, options: tuple[str, ...]) -> str | None:
-    if bracketed := BRACKETED.findall(response):
-        return bracketed[-1][1]
-    letters = {_bare(option.strip()): letter for option, letter in zip(options, LETTERS)}  # noqa: B905
-    texts = re.compile("|".join(map(re.escape, sorted(letters, key=len, reverse=True))))
-    if (named := texts.findall(_bare(response))) and named[-1]:
-        return letters.get(named[-1].strip())
-    after_colon = re.findall(rf":\s*([{LETTERS[: len(options)]}])", response)
-    return after_colon[-1] if after_colon else None
-
-
-def _lm_eval_gpqa_strict(response: str, options: tuple[str, ...]) -> str | None:
-    match = STRICT.search(response)
-    return _exact(match.group(1).strip()) if match else None
-
-
-def _lm_eval_arc(response: str, options: tuple[str, ...]) -> str | None:
-    start = response.rfind(PREFIX)
-    text = response[start + len(PREFIX) :] if start >= 0 else response
-    return _exact(re.split(r"\.|\n\n", text, maxsplit=1)[0].strip())
-
-
 CONVENTIONS = {
     "ours": _ours,
     "mmlu_pro": _mmlu_pro,
     "mmlu_pro_last": _mmlu_pro_last,
     "lm_eval": _lm_eval,
-    "lm_eval_gpqa": _lm_eval_gpqa,
-    "lm_eval_gpqa_strict": _lm_eval_gpqa_strict,
-    "lm_eval_arc": _lm_eval_arc,
 }
 
 
@@ -231,14 +212,17 @@ def _closing(text: str, options: tuple[str, ...]) -> str | None:
     line, called = _plain(lines[-1]), set()
     for match in CORRECT.finditer(line):
         before = line[max(0, match.start() - 40) : match.start()]
-        if not (UNREAL.search(before) or IF.match(line, match.end())):
-            called |= {match[1] or match[2], *JOINED.findall(before)}
+        if UNREAL.search(before) or IF.match(line, match.end()):
+            continue
+        if JOINED.search(before):
+            return ""
+        called.add(match[1] or match[2] or match[3])
     return called.pop() if len(called) == 1 else "" if called else None
 
 
 def _sole(line: str, options: tuple[str, ...]) -> str | None:
     """Return the letter of a line that holds a letter, an option or both, and nothing else."""
-    line = line.strip("#>=→⇒- \t")
+    line = line.strip("#>=→⇒∴-_ \t")
     letter = _letter_of(line, options)
     labelled = LABELLED.fullmatch(_plain(line))
     if labelled and labelled[2] and _named(labelled[2], options) != labelled[1].upper():
@@ -264,9 +248,9 @@ def _read(statement: str, options: tuple[str, ...], strict: bool) -> str | None:
     if not strict and (letter := _named(statement, options)):
         return letter
     plain = _plain(statement)
-    if NONE.match(plain):
-        return None if strict else ""
     if not (named := NAMED.match(plain)):
+        if NONE.match(plain):
+            return None if strict else ""
         short = re.split(r"[.;]\s|,\s(?=[a-z])|\s(?:because|since|as)\s", statement, maxsplit=1)[0]
         lower = re.fullmatch(rf"{FILLER}[(\[]?([a-z])[)\].]*", _plain(short))
         return None if strict else lower[1].upper() if lower else _named(short, options)
@@ -318,24 +302,3 @@ def _canonical(text: str) -> str:
 @lru_cache(maxsize=4096)
 def _canonicals(options: tuple[str, ...]) -> list[str]:
     return [_canonical(option) for option in options]
-
-
-class _NoPunctuation(dict):
-    def __missing__(self, code: int) -> int | None:
-        self[code] = None if unicodedata.category(chr(code)).startswith("P") else code
-        return self[code]
-
-
-def _bare(text: str) -> str:
-    """Return `text` as ignore_case and ignore_punctuation of lm-eval's multi_choice_regex do."""
-    return text.lower().translate(PUNCTUATION)
-
-
-def _exact(text: str) -> str | None:
-    """Return the letter that `text` equals for lm-eval's exact_match with ignore_case and
-    ignore_punctuation, or None."""
-    bare = text.lower().translate(str.maketrans("", "", string.punctuation))
-    return bare.upper() if len(bare) == 1 and bare.upper() in LETTERS else None
-
-
-PUNCTUATION = _NoPunctuation()

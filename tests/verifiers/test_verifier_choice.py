@@ -79,6 +79,24 @@ def outputs() -> list[dict]:
         ("<answer>\\boxed{C}</answer>", "C"),
         ("The answer is C. Therefore, (A), (B) and (D) are wrong.", "C"),
         ("The answer is C. So A is out.", "C"),
+        ("<ANSWER>C</ANSWER>", "C"),
+        ("<answer></answer>\nThe answer is C", "C"),
+        ("The answer is C<|im_end|>", "C"),
+        ("选项C是正确的。", "C"),
+        ("答案：【C】", "C"),
+        ("Richtig ist C.", "C"),
+        ("Also ist Antwort C richtig.", "C"),
+        ("Die korrekte Option ist C.", "C"),
+        ("The answer is A... let me reconsider. It should be C.", "C"),
+        ("The answer is not A but C.", "C"),
+        ("The answer, then, is <C>.", "C"),
+        ("The right answer would therefore be C.", "C"),
+        ("We weigh them.\n\n__C__", "C"),
+        ("We weigh them.\n\nSelect C.", "C"),
+        ("We weigh them.\n\nThat is 42 N, which is option C.", "C"),
+        ("Selected option → C", "C"),
+        ("Conclusion: C", "C"),
+        ("Options A and B are wrong; option C is correct.", "C"),
         ("Hence (C), which fails.", None),
         # two letters, a denial, a doubt, a condition, and letters that are none
         ("The answer is A. The answer is either A or C.", None),
@@ -86,6 +104,12 @@ def outputs() -> list[dict]:
         ("Answer: C/D", None),
         ("Both C and D are correct.", None),
         ("Neither A nor C is correct.", None),
+        ("A is correct, but C is also correct.", None),
+        ("答案是A或C", None),
+        ("C不是正确答案", None),
+        ("Antwort A ist falsch.", None),
+        ("We choose A and C.", None),
+        ("Choose A number.", None),
         ("Either C is correct or D is.", None),
         ("I don't think C is correct.", None),
         ("C is incorrect.", None),
@@ -211,54 +235,28 @@ def test_levels_of_mmlu_pro_equal_the_authors_quadratic_patterns():
     assert answered > 1000
 
 
-@pytest.mark.parametrize("name", ["lm_eval", "lm_eval_gpqa", "lm_eval_gpqa_strict", "lm_eval_arc"])
-def test_lm_eval_conventions_equal_its_own_filters(name, outputs):
-    """Its filters and patterns as the task files of the installed version give them."""
+def test_the_convention_of_lm_eval_equals_its_own_filter(outputs):
+    """Its filter and pattern as the task file of the installed version gives them."""
     pytest.importorskip("lm_eval")
     from lm_eval.api.metrics import exact_match_fn
-    from lm_eval.filters.extraction import MultiChoiceRegexFilter, RegexFilter
+    from lm_eval.filters.extraction import RegexFilter
     from lm_eval.tasks import __file__ as tasks
     from lm_eval.tasks._yaml_loader import load_yaml
 
-    file, at = {
-        "lm_eval": ("mmlu_pro/_default_template_yaml", 0),
-        "lm_eval_gpqa": ("gpqa/generative/_gpqa_generative_n_shot_yaml", 1),
-        "lm_eval_gpqa_strict": ("gpqa/generative/_gpqa_generative_n_shot_yaml", 0),
-        "lm_eval_arc": ("arc/arc_challenge_chat.yaml", 0),
-    }[name]
-    task = load_yaml(Path(tasks).parent / file, resolve_func=False)
-    arguments = dict(task["filter_list"][at]["filter"][0])
-    kind = {"regex": RegexFilter, "multi_choice_regex": MultiChoiceRegexFilter}
-    make = kind.get(arguments.pop("function"))
+    file = Path(tasks).parent / "mmlu_pro/_default_template_yaml"
+    task = load_yaml(file, resolve_func=False)
+    arguments = dict(task["filter_list"][0]["filter"][0])
+    assert arguments.pop("function") == "regex"
     (metric,) = task["metric_list"]
     ignored = {key: metric[key] for key in ("ignore_case", "ignore_punctuation")}
-
-    def theirs(texts: list[str], asked: list[dict]) -> list[bool]:
-        golds = [f"({row['gold']})" if "gpqa" in name else row["gold"] for row in asked]
-        if make is None:  # arc: the engine stops, then white space is stripped
-            answers = [text.rpartition(task["gen_prefix"])[2] for text in texts]
-            for stop in task["generation_kwargs"]["until"]:
-                answers = [text.partition(stop)[0] for text in answers]
-            answers = [text.strip() for text in answers]
-        else:
-            docs = [{"choices": row["options"]} for row in asked]
-            answers = [one for (one,) in make(**arguments).apply([[text] for text in texts], docs)]
-        return [
-            bool(exact_match_fn(predictions=[one], references=[gold], **ignored)["exact_match"])
-            for one, gold in zip(answers, golds, strict=True)
-        ]
-
-    short = {"gold": "C", "options": OPTIONS}
-    prefixes = {"gold": "B", "options": ["42", "42 n", "42 nno", "b"]}
     cases = [(row["response"], row) for row in outputs]
-    if name == "lm_eval_arc":
-        cases = [(f"{choice.PREFIX} {row['extracted_2level']}.", row) for row in outputs[:50]]
     for i, text in enumerate(random_texts(1000)):
-        start = "The answer is (C)." if i % 2 else "\n: C"
-        cases.append((start + text if i % 3 else text, short))
-        cases.append((text, prefixes))
-    verdicts = theirs([text for text, _ in cases], [row for _, row in cases])
-    for (text, row), correct in zip(cases, verdicts, strict=True):
-        verdict = verify(text, reference({"id": "x", **row}), convention=name)
-        assert (verdict.outcome == "correct") == correct, (text[-200:], row)
-    assert 5 < sum(verdicts) < len(cases)
+        cases.append(("The answer is (C)." * (i % 2) + text, {"gold": "C", "options": OPTIONS}))
+    answers = RegexFilter(**arguments).apply([[text] for text, _ in cases], [{}] * len(cases))
+    right = 0
+    for (text, row), (answer,) in zip(cases, answers, strict=True):
+        theirs = exact_match_fn(predictions=[answer], references=[row["gold"]], **ignored)
+        verdict = verify(text, reference({"id": "x", **row}), convention="lm_eval")
+        assert (verdict.outcome == "correct") == bool(theirs["exact_match"]), (text[-200:], row)
+        right += verdict.outcome == "correct"
+    assert 5 < right < len(cases)
