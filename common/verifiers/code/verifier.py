@@ -9,6 +9,7 @@ this process, which compares them with what the program wrote.
 import hashlib
 import json
 import re
+import textwrap
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from itertools import zip_longest
@@ -18,7 +19,13 @@ from common.types import Outcome, Verdict
 from common.verifiers.code import rows, sandbox
 
 LARGEST_EXAMPLE = 65_536  # the most characters of tests for which `example` makes a program
-TAGS = ("", "python", "python3", "py")
+# Indentation with list markers, other text, the fence and its tag: "- ```python", "```{.py}"
+FENCE = re.compile(
+    r"(\s*+(?:(?:[-*+]|\d{1,3}[.)])\s+)*+)([^`~]*+)(`{3,}+|~{3,}+)[\s{.\[]*+(\w*+)[^`]*+"
+)
+PYTHON = re.compile(r"c?python\d*|py(?:py)?\d?", re.IGNORECASE)
+# A fence that begins with a prompt, after comments, or holds nothing else is no program.
+SESSION = re.compile(r"(?:\s+|#[^\n]*)*+(?:\Z|>>>|In \[\d|\$ )")
 # A text without any fence is taken for a program if one of its lines can only be code.
 STATEMENT = re.compile(
     r"^[ \t]*+(?:import \w|from [\w.]++ import |(?:async )?def \w|class \w++[:(]|@\w|raise\b|"
@@ -123,37 +130,40 @@ def _different_value(value: str, expected: str) -> str | None:
 
 
 def extract(response: str, opened: bool = False, strict: bool = False) -> str | None:
-    """Return the program: the last closed python fence after </think> (one without a language only
-    where no fence names Python), or the whole text if it has no fence and looks like code. A
-    session (">>> main()") is no program, and a fence in a list loses its indentation. Return None
-    where there is no program and where the thinking never ends; with `strict`, also without a
-    thought or a fence."""
+    """Return the program: the last closed fence after </think> that is tagged as Python; only where
+    there is none, the last one without a tag, if possible one that looks like code; the whole text
+    if it has no fence and looks like code. A session (">>> main()") is no program, and a fence in a
+    list loses its indentation. Return None where there is no program and where the thinking never
+    ends; with `strict`, also without a thought or a fence."""
     thought, ended, text = response.rpartition("</think>")
     if not ended and (opened or strict or "<think>" in text):
         return None
     if strict and not (opened or "<think>" in thought):
         return None
-    programs: dict[bool, str] = {}  # the last one by whether its fence names Python
-    fence, indent, seen, language, lines = 0, 0, False, "", []
+    programs: dict[int, str] = {}  # the last one by rank: 0 no tag, 1 and looks like code, 2 Python
+    fence, indent, seen, rank, lines = "", 0, False, -1, []
     for line in text.splitlines(keepends=True):
-        rest = line.strip()
-        tag = rest.lstrip("`")
-        ticks = len(rest) - len(tag)
-        if fence and ticks >= fence and not tag:
+        rest = line.strip().removesuffix("</answer>")
+        if fence and rest.startswith(fence) and not rest.strip(fence[0]):
             program = "".join(lines)
-            if language in TAGS and not program.lstrip().startswith(">>>"):
-                programs[language != ""] = program
-            fence = 0
+            if program.lstrip("\r\n")[:1] in (" ", "\t"):
+                program = textwrap.dedent(program)
+            if rank == 0 and STATEMENT.search(program):
+                rank = 1
+            if rank >= 0 and not SESSION.match(program):
+                programs[rank] = program
+            fence = ""
         elif fence:
             margin = len(line) - len(line.lstrip(" \t"))
             lines.append(line[min(margin, indent) :])
-        elif ticks >= 3 and "`" not in tag:
-            fence, seen, lines = ticks, True, []
-            indent = len(line) - len(line.lstrip(" \t"))
-            language = re.match(r"[{.\s]*(\w*)", tag)[1].lower()  # also ```{.python}, ```py:a.py
+        elif opening := FENCE.fullmatch(line):
+            place, before, ticks, tag = opening.groups()
+            rank = 2 if PYTHON.fullmatch(tag) else -1 if tag else 0
+            if rank == 2 or not before:  # a sentence may speak of a fence
+                fence, indent, seen, lines = ticks, len(place), True, []
     if not seen and not strict and STATEMENT.search(text):
         return text
-    return programs.get(True, programs.get(False))
+    return programs[max(programs)] if programs else None
 
 
 @lru_cache(maxsize=16)
