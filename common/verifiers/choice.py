@@ -119,10 +119,6 @@ def reference(row: dict) -> str:
     return made
 
 
-def response(row: dict) -> str:
-    return row["response"]
-
-
 def example(reference: str) -> str:
     """Return a response that is correct under every convention."""
     gold, _ = _parse(reference)

@@ -26,6 +26,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterable
+from operator import itemgetter
 from pathlib import Path
 from types import ModuleType
 
@@ -84,13 +85,14 @@ def verdicts_of(cases: list[dict], verifier: ModuleType, pool: Pool) -> list[Ver
     """Return the verdict of every case row, in order; the outcome is "error" for rows that the
     module of the verifier cannot score."""
     pairs, refused = {}, {}
+    response = getattr(verifier, "response", itemgetter("response"))
     for number, case in enumerate(cases):
         if "gold" in case:
             case = case | {"answer": case["gold"]}
         try:
             if FAULT in case:
                 raise UserError(case[FAULT])
-            text, reference = verifier.response(case), verifier.reference(case)
+            text, reference = response(case), verifier.reference(case)
             if not isinstance(text, str):
                 raise UserError(f"its response is {type(text).__name__}; it must be a string")
             pairs[number] = text, reference

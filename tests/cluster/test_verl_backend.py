@@ -41,7 +41,6 @@ from common.errors import Fault, UserError
 from common.experiment import load
 from common.results.files import read_jsonl
 from common.types import Verdict
-from common.verifiers.batcher import Batcher
 
 TINY = ["device=cpu", "optim.steps=6", "eval.every=3", "eval.n=8", "eval.k=[1]", "eval.curve_n=4"]
 
@@ -258,7 +257,7 @@ def test_rewards_keep_the_verdict_and_are_judged_in_batches(tmp_path, monkeypatc
         return [Verdict("correct", 1.0, "x") if a == b else Verdict("wrong", 0.0) for a, b in pairs]
 
     file = str(tmp_path / "judge.json")
-    monkeypatch.setitem(reward._made, file, (x.reward, Batcher(verify)))
+    monkeypatch.setitem(reward._made, file, (x.reward, reward.Batcher(verify)))
     extra = dict(problem_id="p", tokens=3, log_prob=-1.0, stopped=True)
 
     async def both():
@@ -278,7 +277,7 @@ def test_a_verifier_that_fails_is_no_zero(tmp_path, monkeypatch):
 
     file = str(tmp_path / "judge.json")
     x = load([*TINY], "f_grpo")
-    monkeypatch.setattr(reward, "_start", lambda _: (x.reward, Batcher(verify)))
+    monkeypatch.setattr(reward, "_start", lambda _: (x.reward, reward.Batcher(verify)))
     with pytest.raises(UserError, match="cannot be trusted"):
         asyncio.run(reward.judge("natural", "1", "1", {}, file))
     assert "verifier nonsense" in (tmp_path / reward.FAULT).read_text()

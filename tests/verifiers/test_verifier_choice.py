@@ -9,7 +9,6 @@ import pytest
 from labelled import rows
 from timing import cpu_seconds
 
-from common.verifiers import choice
 from common.verifiers.choice import CONVENTIONS, example, reference, verify
 
 OPTIONS = ["12 N", "a rise in pressure", "42 N", "vitamin C"]
@@ -199,7 +198,7 @@ def test_mmlu_pro_outputs_have_the_authors_verdicts(outputs):
     for row in outputs:
         gold = reference(row)
         for convention in ("mmlu_pro", "ours"):
-            verdict = verify(choice.response(row), gold, convention=convention)
+            verdict = verify(row["response"], gold, convention=convention)
             assert (verdict.outcome == "correct") == row["correct"], (row["id"], convention)
             read = OTHERWISE if convention == "ours" else {}
             assert verdict.parsed == read.get(row["id"], row["extracted_2level"]), row["id"]

@@ -44,7 +44,7 @@ def test_stored_verdicts(stored, mode, punkt):
     pairs = [pair for pair in stored if pair[0]["key"] not in RANDOM and needs(pair[0]) == punkt]
     assert len(pairs) == (64 if punkt else 474)
     for row, answer in pairs:
-        verdict = verify(verifier.response(row), reference(row), mode=mode)
+        verdict = verify(row["response"], reference(row), mode=mode)
         assert json.loads(verdict.parsed) == answer[mode], row["id"]
         assert verdict.outcome == ("correct" if all(answer[mode]) else "wrong")
 

@@ -152,7 +152,7 @@ def test_every_shared_case_is_judged_as_labelled():
     cases = rows("synlogic_cases")
     assert len(cases) == 300
     for case in cases:
-        verdict = synlogic.verify(synlogic.response(case), references[case["problem_id"]])
+        verdict = synlogic.verify(case["response"], references[case["problem_id"]])
         assert (verdict.outcome == "correct") == case["correct"], (case["id"], verdict)
         unparsed = case["intended"] == "no answer"
         assert (verdict.outcome == "unparsed") == unparsed, (case["id"], verdict)

@@ -5,6 +5,7 @@ in the run's work folder, the response fails, and the trainer refuses the incomp
 (experiment_trainer.py), since verl itself would fill it up and train on it.
 """
 
+import asyncio
 import json
 from dataclasses import asdict
 from pathlib import Path
@@ -13,7 +14,7 @@ from common.backends.verl.progress import beat
 from common.config.schema import Reward, Verification
 from common.experiment import Experiment
 from common.results.files import write, write_json
-from common.verifiers.batcher import Batcher
+from common.types import Verdict, Verify
 from common.verifiers.guard import lasting
 
 FAULT = "fault.txt"
@@ -25,6 +26,36 @@ def describe(x: Experiment, path: Path) -> None:
     parts = {"verifier": x.data.verifier}
     parts |= {"verification": asdict(x.verification), "reward": asdict(x.reward)}
     write_json(path, parts)
+
+
+class Batcher:
+    """Gathers pairs while others are being judged, so that the worker processes get them in
+    batches. Make one in each process, and use it from one event loop."""
+
+    def __init__(self, verify: Verify):
+        self.verify = verify
+        self.waiting: list[tuple[tuple[str, str], asyncio.Future]] = []
+        self.task: asyncio.Task | None = None
+
+    async def verdict(self, response: str, reference: str) -> Verdict:
+        future = asyncio.get_running_loop().create_future()
+        self.waiting.append(((response, reference), future))
+        if self.task is None:
+            self.task = asyncio.create_task(self._work())
+        return await future
+
+    async def _work(self) -> None:
+        while self.waiting:
+            batch, self.waiting = self.waiting, []
+            try:
+                verdicts = await asyncio.to_thread(self.verify, [pair for pair, _ in batch])
+            except BaseException as error:
+                for _, future in batch:
+                    future.set_exception(error)
+            else:
+                for (_, future), verdict in zip(batch, verdicts, strict=True):
+                    future.set_result(verdict)
+        self.task = None
 
 
 _made: dict[str, tuple[Reward, Batcher]] = {}

@@ -92,14 +92,6 @@ def reference(row: dict) -> str:
     return json.dumps(dict(zip(FIELDS, (ids, given, row["problem"]), strict=True)), sort_keys=True)
 
 
-def response(row: dict) -> str:
-    return row["response"]
-
-
-def example(reference: str) -> None:
-    """Return None: instructions do not determine a response."""
-
-
 @lru_cache(maxsize=4096)
 def _parse(reference: str):
     """Return the checker's own form of a prompt, after trying every instruction once."""

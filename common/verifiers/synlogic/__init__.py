@@ -69,10 +69,6 @@ def reference(row: dict) -> str:
     )
 
 
-def response(row: dict) -> str:
-    return row["response"]
-
-
 def example(reference: str) -> str | None:
     """Return the stored answer in the form that the prompts ask for. Return None where no answer is
     stored, for mathador, which stores no expression, and for futoshiki, whose stored answers break
