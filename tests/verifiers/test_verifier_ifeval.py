@@ -123,7 +123,8 @@ def test_what_follows_the_thought_is_judged():
 
 
 def test_unknown_instructions_and_arguments_are_refused():
-    for instruction in (("keywords:nothing", {}), (COMMA, {"commas": 1})):
+    short = ("length_constraints:number_words", {"num_words": 5})
+    for instruction in (("keywords:nothing", {}), (COMMA, {"commas": 1}), short):
         with pytest.raises(UserError, match=instruction[0]):
             verify("x", made(instruction))
 

@@ -107,10 +107,13 @@ def _parse(reference: str):
     before = random.getstate()
     for name, given in pairs:
         require(name in INSTRUCTION_DICT, "instruction_id_list", name, "is no IFEval instruction")
+        instruction = INSTRUCTION_DICT[name](name)
         try:
-            INSTRUCTION_DICT[name](name).build_description(**given)
+            instruction.build_description(**given)
         except (TypeError, ValueError, AttributeError) as error:
             raise UserError(f"kwargs of {name}={given}: {error}") from error
+        unset = sorted(set(instruction.get_instruction_args_keys()) - set(given))
+        require(not unset, f"kwargs of {name}", given, f"needs {unset}, or they would be random")
     random.setstate(before)
     return Example(key=0, instruction_id_list=ids, prompt=prompt, kwargs=arguments)
 
