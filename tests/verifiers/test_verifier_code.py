@@ -174,7 +174,8 @@ def test_time_in_all_is_bounded():
         ("```py\na\n```\nTry it:\n```py\n\n  >>> f(2)\n  4\n```", "a\n"),  # a session
         ("```python\n>>> f(2)\n4\n```", None),
         ("```python\na\n```\n```python\n# run it\nIn [1]: f(2)\n```", "a\n"),
-        ("```python\na\n```\n```python\n# nothing\n```\n```py\n```", "a\n"),
+        ("```python\na\n```\n```py\n```", "a\n"),
+        ("```python\n```", ""),
         ("```\na = 1\n```\nPrints:\n```\n1 2\n```", "a = 1\n"),
         ("~~~python\na\n```\n~~~", "a\n```\n"),
         ("Here: ```Python3.11\na\n```", "a\n"),

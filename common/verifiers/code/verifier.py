@@ -24,8 +24,7 @@ FENCE = re.compile(
     r"(\s*+(?:(?:[-*+]|\d{1,3}[.)])\s+)*+)([^`~]*+)(`{3,}+|~{3,}+)[\s{.\[]*+(\w*+)[^`]*+"
 )
 PYTHON = re.compile(r"c?python\d*|py(?:py)?\d?", re.IGNORECASE)
-# A fence that begins with a prompt, after comments, or holds nothing else is no program.
-SESSION = re.compile(r"(?:\s+|#[^\n]*)*+(?:\Z|>>>|In \[\d|\$ )")
+SESSION = re.compile(r"(?:\s+|#[^\n]*)*+(?:>>>|In \[\d|\$ )")  # a prompt, after comments
 # A text without any fence is taken for a program if one of its lines can only be code.
 STATEMENT = re.compile(
     r"^[ \t]*+(?:import \w|from [\w.]++ import |(?:async )?def \w|class \w++[:(]|@\w|raise\b|"
@@ -150,7 +149,7 @@ def extract(response: str, opened: bool = False, strict: bool = False) -> str | 
                 program = textwrap.dedent(program)
             if rank == 0 and STATEMENT.search(program):
                 rank = 1
-            if rank >= 0 and not SESSION.match(program):
+            if rank >= 0 and not SESSION.match(program) and (program.strip() or not programs):
                 programs[rank] = program
             fence = ""
         elif fence:
