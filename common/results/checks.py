@@ -27,13 +27,14 @@ def check_rows(rows: pd.DataFrame, place: str) -> tuple[pd.DataFrame, list[str]]
 
     A row is left out if its value is not a finite number, if it is a pass@k or avg@k outside 0..100
     percent or of fewer than k samples, if rows with the same KEY have different values (none of
-    them counts), or if it repeats another row (the first one counts). The returned values are
-    numbers.
+    them counts), or if it repeats another row (the first one counts). Where no share of a printed
+    table is above 1 percent, they are taken for fractions. The returned values are numbers.
     """
     number = pd.to_numeric(rows["value"], errors="coerce")
     share = (rows["unit"] == "percent") & rows["metric"].astype(str).str.match("(pass|avg)@", False)
     k = rows["metric"].astype(str).str.extract(r"^(?:pass|avg)@(\d+)", flags=re.I)[0].astype(float)
     n = pd.to_numeric(rows.get("n_samples", k), errors="coerce")
+    fractions = "n_samples" not in rows and number[share].max() <= 1
     key = [name for name in KEY if name in rows]
     messages, bad = [], np.zeros(len(rows), bool)
     repeated = rows.duplicated(key, keep=False).to_numpy()
@@ -43,6 +44,10 @@ def check_rows(rows: pd.DataFrame, place: str) -> tuple[pd.DataFrame, list[str]]
     reasons = [
         (number.isna() | np.isinf(number), "value={value} is not a number"),
         (share & ((number < 0) | (number > 100)), "value={value} percent lies outside 0..100"),
+        (
+            share & fractions & (number > 0),
+            "value={value} percent is a fraction; multiply it by 100",
+        ),
         (k > n, "{metric} of fewer than k samples; sample more, or drop this k"),
         (several, "the same row has different values; none of them counts"),
         (repeated & ~several & ~first, "the row is there already; the first one counts"),

@@ -18,6 +18,16 @@ def test_a_share_outside_0_to_100_percent_is_left_out_and_named(value):
     assert messages[0].startswith(f"f.csv:3: value={value} ")
 
 
+def test_a_printed_table_of_fractions_is_named():
+    fractions = pd.DataFrame([ROW | {"value": 0.779}, ROW | {"method": "B", "value": 0.0}])
+    kept, messages = check_rows(fractions, "f.csv")
+    assert kept["method"].tolist() == ["B"]
+    assert len(messages) == 1
+    assert "f.csv:2: value=0.779 percent" in messages[0]
+    for sound in (ROW | {"method": "C"}, ROW | {"method": "C", "n_samples": 256, "value": 0.5}):
+        assert check_rows(pd.concat([fractions, pd.DataFrame([sound])]), "f.csv")[1] == []
+
+
 def test_a_number_of_several_runs_has_the_worst_of_their_states():
     runs = {"whole": "ok", "damaged": "changed"}
     assert worst(["ok", "changed", "reference"]) == "changed"
