@@ -34,7 +34,7 @@ NEEDED = [*EVALUATION, "problem_id", "n", "c"]
 RUN = ["table", "model", "method", "seed"]  # identify one run
 KINDS = {  # how a file begins that holds no counts, and what it is
     b"PAR1": "a parquet table of samples",
-    b"PK\x03\x04": "an archive, such as a log of inspect",
+    b"PK\x03\x04": "an archive, such as a log of inspect (`rlvr verify` judges its samples)",
     b"version https://git-lfs": "a pointer of Git LFS (fetch the file with `git lfs pull`)",
     b"{": "JSON, such as samples or results of lm-eval, inspect or verl",
     b"[": "JSON",

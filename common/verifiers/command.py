@@ -12,7 +12,8 @@ test_type, fn_name). Rows of `kind` answer_pair or unit_test may hold a bare ans
 One row is written for each that is read, in order: id, outcome, reward, parsed, reason. The outcome
 is correct, wrong, unparsed (no answer was found), timeout or error. A row that cannot be scored,
 such as one with an empty gold, or a line that is no JSON, gets the outcome error and the reason.
-Empty lines are skipped.
+Empty lines are skipped. A log of inspect (`.eval`), finished or not, may take the place of the
+lines: its samples are judged anew.
 
   problems=FILE    JSONL with the fields that the rows lack, found by problem_id or id
   workers=2        processes
@@ -22,18 +23,19 @@ Empty lines are skipped.
 Any other option is the verifier's own, such as convention=boxed for math: see docs/verifiers.md.
 """
 
+import io
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable
 from operator import itemgetter
 from pathlib import Path
 from types import ModuleType
+from zipfile import BadZipFile, ZipFile
 
 from common.config.compose import value
 from common.config.resolve import module, resolve
 from common.config.words import pairs, split
-from common.errors import UserError, one_of
+from common.errors import UserError, one_of, require
 from common.results.files import read_jsonl
 from common.types import Verdict
 from common.verifiers.pool import Pool
@@ -56,7 +58,7 @@ def main(words: list[str]) -> None:
     resolve(node, "verifier")
     with Pool(node, **settings) as pool:
         pool.lenient = True
-        cases = completed(read(sys.stdin.buffer), problems)
+        cases = completed(read(sys.stdin.buffer.read()), problems)
         verdicts = verdicts_of(cases, module(node), pool)
     for verdict in verdicts:
         if verdict.reason.partition("=")[0] in options:  # an option is at fault, not a row
@@ -67,17 +69,43 @@ def main(words: list[str]) -> None:
     print(", ".join(f"{key} {count}" for key, count in counts.most_common()), file=sys.stderr)
 
 
-def read(lines: Iterable[bytes]) -> list[dict]:
-    """Return the rows of lines of JSON. A line that is no object becomes a row that has nothing but
-    a FAULT, which says what is wrong with it."""
+def read(data: bytes) -> list[dict]:
+    """Return the rows of lines of JSON, or of a log of inspect. A line that is no object becomes a
+    row that has nothing but a FAULT, which says what is wrong with it."""
+    if data.startswith(b"PK"):
+        return _samples(data)
     rows = []
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(data.split(b"\n"), 1):
         try:
             if text := line.decode("utf-8-sig").strip():
                 row = json.loads(text)
                 rows.append(row if isinstance(row, dict) else {FAULT: f"line {number}: no object"})
         except ValueError as error:
             rows.append({FAULT: f"line {number}: cannot be read ({error})"})
+    return rows
+
+
+def _samples(log: bytes) -> list[dict]:
+    """Return the samples of a log of inspect as rows, with the target as the answer. One that ended
+    in an error has a FAULT. Raises UserError for another archive."""
+    rows = []
+    try:
+        with ZipFile(io.BytesIO(log)) as parts:
+            for name in sorted(one for one in parts.namelist() if one.startswith("samples/")):
+                sample = json.loads(parts.read(name))
+                target = sample["target"]
+                row = dict(sample.get("metadata") or {}, id=sample["id"])
+                row["answer"] = target[0] if isinstance(target, list) else target
+                row |= {
+                    "response": sample["output"]["completion"],
+                    "options": sample.get("choices"),
+                }
+                if sample.get("error"):
+                    row[FAULT] = "the sample ended in an error"
+                rows.append(row)
+    except (BadZipFile, NotImplementedError, KeyError, ValueError) as error:
+        raise UserError(f"standard input: cannot be read as a log of inspect ({error})") from error
+    require(bool(rows), "standard input", "", "is an archive without samples of inspect")
     return rows
 
 

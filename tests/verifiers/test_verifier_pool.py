@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 
 import psutil
@@ -292,6 +293,30 @@ def test_a_row_that_the_verifier_rejects_is_one_error(tmp_path):
     assert [row["outcome"] for row in rows] == ["correct", *["error"] * 4]
     for row, key in zip(rows[1:], ["no_such:instruction", "no_such", "kwargs", "'q'"], strict=True):
         assert key in row["reason"]
+
+
+def test_the_samples_of_an_unfinished_log_of_inspect_are_judged(monkeypatch, capsys):
+    sample = {"target": "C", "choices": ["1", "2", "3"], "metadata": {"level": 5}}
+    log = io.BytesIO()
+    with zipfile.ZipFile(log, "w") as parts:  # without header.json, which comes at the end
+        parts.writestr("_journal/start.json", "{}")
+        for epoch, (said, more) in enumerate(
+            [("The answer is C", {}), ("B", {}), ("", {"error": 1})]
+        ):
+            row = sample | {"id": 7, "epoch": epoch, "output": {"completion": said}} | more
+            parts.writestr(f"samples/7_epoch_{epoch}.json", json.dumps(row))
+    judge = lambda data: (  # noqa: E731
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data))),
+        command.main(["verifier=choice", "workers=1"]),
+    )
+    judge(log.getvalue())
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(row["id"], row["outcome"]) for row in rows] == [
+        *((7, "correct"), (7, "wrong"), (7, "error"))
+    ]
+    for damaged in (log.getvalue()[:200], b"PK\x05\x06" + bytes(18)):
+        with pytest.raises(UserError, match="inspect"):
+            judge(damaged)
 
 
 @pytest.mark.parametrize(
