@@ -199,6 +199,7 @@ def test_a_byte_order_mark_and_other_line_ends_are_read(tmp_path):
     ("data", "word"),
     [
         (b"PAR1\x15\x04", "parquet"),
+        (HEAD.encode(), "no row"),
         (b"PK\x03\x04\x14", "inspect"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "git lfs pull"),
         (b'\xef\xbb\xbf\n{"results": {"aime": {}}}', "lm-eval"),
