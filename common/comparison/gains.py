@@ -94,13 +94,13 @@ def _sides(one: dict, measured: dict) -> tuple[list[dict], list[dict]] | None:
 
 def _gain(spec: Spec, one: dict, a: list[dict], b: list[dict]) -> dict:
     """Return the rerun's gain, its interval and its verdict. Runs with the same seeds are paired
-    from MIN_SEEDS shared seeds on."""
+    from MIN_SEEDS shared seeds on, unless all their differences are alike."""
     values_a, values_b = ({row["seed"]: row["value"] for row in x} for x in (a, b))
     both = sorted(set(values_a) & set(values_b))
     printed_problems = spec.own_problems.get(one["benchmark"])
     apart = sum(other_problems(x[0], printed_problems) for x in (a, b))
-    if len(both) >= MIN_SEEDS:
-        difference = np.array([values_a[seed] - values_b[seed] for seed in both])
+    difference = np.array([values_a[seed] - values_b[seed] for seed in both])
+    if len(both) >= MIN_SEEDS and np.ptp(difference) > 1e-9:
         seeds, variance, df = len(both), difference.var(ddof=1), len(both) - 1.0
         value = difference.mean()
     else:

@@ -124,6 +124,12 @@ def test_a_faithful_rerun_agrees_or_cannot_tell_nineteen_times_in_twenty(rates):
     assert share["agrees"] > 0.8  # 6 points are seen
 
 
+def test_seeds_whose_differences_are_alike_have_what_is_known_of_seeds():
+    tables = [counts(m, [c] * 4, "b", s) for m, c in (("A", 64), ("B", 32)) for s in (1, 2, 3)]
+    one = compared(PLAIN, printed(45.0, 30.0, ("b",), (1,)), *tables).iloc[0]
+    assert one["high"] - one["rerun"] > 1.96 * SEED_SD["small k"]
+
+
 def test_seeds_of_ones_own_replace_what_is_known_of_them():
     """Three seeds of both: the paired differences' own spread, with t."""
     tables = [
