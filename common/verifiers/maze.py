@@ -61,12 +61,8 @@ def reference(row: dict) -> str:
         right = not fault(grid, path) and len(path) == len(shortest(grid))
     except (ValueError, KeyError, IndexError):
         right = False
-    require(
-        right,
-        f"row id={row.get('id')!r}, answer",
-        repr(text[:80]),
-        'must be a grid and a shortest path, as in "#####/#S.G#/##### RR"',
-    )
+    said = 'must be a grid and a shortest path, as in "#####/#S.G#/##### RR"'
+    require(right, f"row id={row.get('id')!r}, answer", repr(text[:80]), said)
     return text
 
 

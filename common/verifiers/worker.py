@@ -109,24 +109,18 @@ def judge(verifier, response: str, reference: str) -> list | str:
 def fields(verdict: object) -> list:
     """Return [outcome, reward, parsed, reason]. Raises UserError for a value that no Verdict can
     have: then the verifier itself is wrong, whatever the response."""
-    verdict = of_plain(verdict)
-    if not isinstance(verdict, Verdict):
-        raise UserError(
-            f"the verifier gave {repr(verdict)[:80]}; give a common.types.Verdict, a truth value, "
-            "or a number of which 1 is right and 0 wrong"
-        )
-    outcome, reward = verdict.outcome, verdict.reward
-    parsed, reason = verdict.parsed, verdict.reason
-    outcomes = get_args(Outcome)
-    if outcome not in outcomes:
-        said = f"outcome={repr(outcome)[:80]}; give one of {', '.join(outcomes)}"
-    elif isinstance(reward, bool) or not isinstance(reward, int | float) or not isfinite(reward):
-        said = f"reward={repr(reward)[:80]}; give a finite number"
-    elif not isinstance(parsed, str | None) or not isinstance(reason, str):
-        said = f"parsed={repr(parsed)[:80]}, reason={repr(reason)[:80]}; give texts"
-    else:
-        return [outcome, reward, parsed, reason]
-    raise UserError(f"the verifier gave {said}")
+    verdict, outcomes = of_plain(verdict), get_args(Outcome)
+    if isinstance(verdict, Verdict) and verdict.outcome in outcomes:
+        reward, parsed, reason = verdict.reward, verdict.parsed, verdict.reason
+        number = isinstance(reward, int | float) and not isinstance(reward, bool)
+        texts = isinstance(parsed, str | None) and isinstance(reason, str)
+        if texts and number and isfinite(reward):
+            return [verdict.outcome, reward, parsed, reason]
+    raise UserError(
+        f"the verifier gave {repr(verdict)[:300]}; give a truth value, a number of which 1 is "
+        f"right and 0 wrong, or a common.types.Verdict of one of {', '.join(outcomes)}, a finite "
+        "reward and texts"
+    )
 
 
 if __name__ == "__main__":

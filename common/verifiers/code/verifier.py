@@ -186,12 +186,8 @@ def _load(reference: str) -> tuple[list[tuple[str, str]], str | None, float]:
         ) from None
     require(bool(tests), "reference", reference[:80], "has no tests: drop the row")
     require(limit > 0, "time_limit", limit, "must be above 0 seconds")
-    require(
-        fields["test_type"] != "functional" or bool(function and isinstance(function, str)),
-        "fn_name",
-        fields["fn_name"],
-        "a functional test needs its name",
-    )
+    named = fields["test_type"] != "functional" or bool(function and isinstance(function, str))
+    require(named, "fn_name", fields["fn_name"], "a functional test needs its name")
     return tests, function, limit
 
 
