@@ -167,14 +167,13 @@ def _ours(response: str, options: tuple[str, ...]) -> str | None:
 def _mmlu_pro(response: str, options: tuple[str, ...]) -> str | None:
     """Return the first match of FIRST_LEVEL. Without one, return the last match in the first line
     that SECOND_LEVEL matches: what the authors' `.*[aA]nswer:...` finds, in linear time."""
-    letter, line_end = _lm_eval(response, options), len(response)
-    for match in SECOND_LEVEL.finditer(response) if letter is None else ():
-        if match.start() > line_end:
-            break
-        if letter is None:
-            newline = response.find("\n", match.start())
-            line_end = newline if newline >= 0 else len(response)
-        letter = match.group(1)
+    letter, first = _lm_eval(response, options), SECOND_LEVEL.search(response)
+    if letter or not first:
+        return letter
+    end = response.find("\n", first.start())
+    for match in SECOND_LEVEL.finditer(response, first.start()):
+        if end < 0 or match.start() < end:
+            letter = match[1]
     return letter
 
 

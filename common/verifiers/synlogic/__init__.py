@@ -74,10 +74,10 @@ def example(reference: str) -> str | None:
     stored, for mathador, which stores no expression, and for futoshiki, whose stored answers break
     its rules."""
     task, answer, _ = _unpacked(reference)
-    return None if answer in ("", None) else task.form(answer)
+    return None if answer in ("", None) or not task.form else task.form.format(answer)
 
 
-def _unpacked(reference: str) -> tuple[Task, Any, dict]:
+def _unpacked(reference: str) -> tuple[Task, str | None, dict]:
     try:
         node = json.loads(reference)
         task, answer, puzzle = TASKS[node["task"]], node["answer"], node["metadata"]
@@ -85,6 +85,8 @@ def _unpacked(reference: str) -> tuple[Task, Any, dict]:
     except (ValueError, KeyError, TypeError):
         missing = ["task, answer or metadata"]
     require(not missing, "reference", reference[:80], f"{missing} missing: use reference(row)")
+    if not isinstance(answer, str | None):
+        answer = json.dumps(answer, ensure_ascii=False)
     return task, answer, puzzle
 
 

@@ -4,8 +4,7 @@ a list of places. Each check returns "" or what is wrong (parse.Task)."""
 import re
 from typing import Any
 
-from common.verifiers.synlogic import forms
-from common.verifiers.synlogic.parse import Task, Unparsed, grid, misshapen
+from common.verifiers.synlogic.parse import FENCED, Task, Unparsed, grid, misshapen
 
 Rows = list[list[str]]
 Place = tuple[int, int]
@@ -130,7 +129,7 @@ def mines(text: str) -> list[list[str]]:
 
 
 def same_mines(places: Rows, answer: Any, puzzle: dict) -> str:
-    return "" if places == mines(forms.bare(answer)) else "not the mines that can be deduced"
+    return "" if places == mines(answer) else "not the mines that can be deduced"
 
 
 def _all_places(rows: Rows) -> list[Place]:
@@ -183,11 +182,11 @@ def _paired(choices: dict[Place, list[Place]]) -> bool:
 
 
 TASKS = {
-    "kukurasu": Task(grid, kukurasu, forms.fenced, ("row_sums", "col_sums"), "solution"),
+    "kukurasu": Task(grid, kukurasu, FENCED, ("row_sums", "col_sums"), "solution"),
     "campsite": Task(
-        grid, campsite, forms.fenced, ("grid", "row_constraints", "col_constraints"), "solution"
+        grid, campsite, FENCED, ("grid", "row_constraints", "col_constraints"), "solution"
     ),
-    "number_wall": Task(grid, number_wall, forms.fenced, ("grid",), "solution"),
-    "arrow_maze": Task(grid, arrow_maze, forms.fenced, ("maze",), "solution"),
-    "minesweeper": Task(mines, same_mines, forms.bare, (), "current_mines", gold=True),
+    "number_wall": Task(grid, number_wall, FENCED, ("grid",), "solution"),
+    "arrow_maze": Task(grid, arrow_maze, FENCED, ("maze",), "solution"),
+    "minesweeper": Task(mines, same_mines, "{}", (), "current_mines", gold=True),
 }

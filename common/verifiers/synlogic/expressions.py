@@ -8,8 +8,7 @@ from collections import Counter
 from fractions import Fraction
 from typing import Any
 
-from common.verifiers.synlogic import forms
-from common.verifiers.synlogic.parse import Task, Unparsed, said, stated
+from common.verifiers.synlogic.parse import FENCED, Task, Unparsed, said, stated
 
 LONGEST = 200  # characters of an expression, so that brackets nest at most 200 deep
 OPERATORS: dict[type, Any] = {ast.Add: operator.add, ast.Sub: operator.sub}
@@ -151,7 +150,7 @@ def _true(text: str) -> str:
 
 
 TASKS = {
-    "mathador": Task(expression, mathador, forms.none, ("numbers", "operators", "result")),
-    "math_path": Task(doubled, math_path, forms.doubled, ("query_expr",), "ref_expr"),
-    "cryptarithm": Task(equation, cryptarithm, forms.fenced, ("letter_words", "operators")),
+    "mathador": Task(expression, mathador, "", ("numbers", "operators", "result")),
+    "math_path": Task(doubled, math_path, "[[{}]]", ("query_expr",), "ref_expr"),
+    "cryptarithm": Task(equation, cryptarithm, FENCED, ("letter_words", "operators")),
 }

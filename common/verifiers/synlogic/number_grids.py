@@ -6,8 +6,7 @@ from collections import Counter
 from math import prod
 from typing import Any
 
-from common.verifiers.synlogic import forms
-from common.verifiers.synlogic.parse import Task, Unparsed, grid, misshapen
+from common.verifiers.synlogic.parse import FENCED, Task, Unparsed, grid, misshapen
 
 INTEGER = re.compile(r"0|-?[1-9][0-9]{0,8}")
 Grid = list[list[int]]
@@ -48,7 +47,7 @@ def futoshiki(rows: list[list[str]], answer: Any, puzzle: dict) -> str:
     n = puzzle["grid_size"]
     if fault := misshapen(rows, n, n) or _latin(_integers(rows)):
         return fault
-    cells, stored = _integers(rows), _integers(read(forms.bare(answer)))
+    cells, stored = _integers(rows), _integers(read(answer))
     for i, j in puzzle["prefilled_coords"]:
         if cells[i][j] != stored[i][j]:
             return f"the clue of row {i + 1}, column {j + 1} is changed"
@@ -65,7 +64,7 @@ def calcudoko(rows: list[list[str]], answer: Any, puzzle: dict) -> str:
     the first two cells of a cage. The generator breaks the rule against repetition in some of its
     own answers, so the stored answer is right whatever the rules say.
     """
-    if answer and rows == read(forms.bare(answer)):
+    if answer and rows == read(answer):
         return ""
     if fault := misshapen(rows, puzzle["grid_size"], puzzle["grid_size"]) or _latin(
         _integers(rows)
@@ -171,16 +170,14 @@ def _place(cell: str | list) -> tuple[int, int]:
 
 
 TASKS = {
-    "sudoku": Task(read, sudoku, forms.fenced, ("original_sudoku",), "complete_sudoku"),
+    "sudoku": Task(read, sudoku, FENCED, ("original_sudoku",), "complete_sudoku"),
     "futoshiki": Task(
-        read, futoshiki, forms.none, ("grid_size", "prefilled_coords", "constraints"), gold=True
+        read, futoshiki, "", ("grid_size", "prefilled_coords", "constraints"), gold=True
     ),
-    "calcudoko": Task(read, calcudoko, forms.bare, ("grid_size", "regions")),
+    "calcudoko": Task(read, calcudoko, "{}", ("grid_size", "regions")),
     "skyscraper_puzzle": Task(
-        read, skyscraper, forms.fenced, ("n", "top", "bottom", "left", "right"), "solved_grid"
+        read, skyscraper, FENCED, ("n", "top", "bottom", "left", "right"), "solved_grid"
     ),
-    "survo": Task(
-        read, survo, forms.fenced, ("original_matrix", "candidate_numbers"), "filled_matrix"
-    ),
-    "numbrix": Task(read, numbrix, forms.fenced, ("grid",), "solution"),
+    "survo": Task(read, survo, FENCED, ("original_matrix", "candidate_numbers"), "filled_matrix"),
+    "numbrix": Task(read, numbrix, FENCED, ("grid",), "solution"),
 }

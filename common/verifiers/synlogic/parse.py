@@ -31,6 +31,7 @@ TOKEN = re.compile(
     re.S,
 )
 CLOSING = {"[": "]", "(": ")", "{": "}"}
+FENCED = "```python\n{}\n```"  # the form of most answers
 
 
 class Unparsed(Exception):
@@ -42,8 +43,8 @@ class Task(NamedTuple):
 
     read    (final text) -> the answer in a normal form, a string or lists of strings, or raises
             Unparsed
-    check   (that answer, stored answer or None, puzzle) -> "" if right, else what is wrong
-    form    (stored answer) -> a response that holds it
+    check   (that answer, stored answer as text or None, puzzle) -> "" if right, else what is wrong
+    form    a response, with {} in the place of the stored answer; "" where that is no response
     keys    the metadata that `check` needs: the puzzle
     stored  the metadata key of the answer, for rows whose own `answer` is empty
     gold    whether `check` needs the stored answer
@@ -51,7 +52,7 @@ class Task(NamedTuple):
 
     read: Callable[[str], Any]
     check: Callable[[Any, Any, dict], str]
-    form: Callable[[Any], str]
+    form: str
     keys: tuple[str, ...] = ()
     stored: str = ""
     gold: bool = False

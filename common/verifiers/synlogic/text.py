@@ -5,9 +5,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from common.verifiers.synlogic import forms
 from common.verifiers.synlogic.parse import Task, Unparsed, grid, last_line, said, stated, tidy
 
+BOXED = "The answer is $\\boxed{{{}}}$."
 COMMA = re.compile(r"[,，、]")
 LETTERS = re.compile(r"[A-Za-z]{1,40}")
 WHOLE = re.compile(r"(?<![0-9])[-−]?[0-9]{1,9}(?![0-9])")
@@ -96,12 +96,6 @@ def steps(text: str) -> str:
     return ",".join(map(str, sorted(numbers))) or "none"
 
 
-def step_form(answer: Any) -> str:
-    """Return the stored step numbers, or a pair of quotation marks for none, as the prompts ask."""
-    numbers = steps(forms.bare(answer))
-    return '""' if numbers == "none" else numbers
-
-
 def whole(text: str) -> str:
     return text
 
@@ -109,26 +103,26 @@ def whole(text: str) -> str:
 def _same(
     where: Callable[[str], str],
     normal: Callable[[str], Any],
-    form: Callable[[Any], str],
+    form: str,
     stored: str = "",
 ) -> Task:
     """Return a task whose answer is found in the text by `where` and compared in `normal` form."""
 
     def check(value: Any, answer: Any, puzzle: dict) -> str:
-        return "" if value == normal(forms.bare(answer)) else "differs from the stored answer"
+        return "" if value == normal(answer) else "differs from the stored answer"
 
     return Task(lambda text: normal(where(text)), check, form, (), stored, gold=True)
 
 
 TASKS = {
-    "boolean_expressions": _same(stated, labels, forms.boxed),
-    "object_properties": _same(stated, name, forms.boxed),
-    "space_reasoning": _same(stated, name, forms.boxed),
-    "space_reasoning_tree": _same(stated, names, forms.boxed),
-    "web_of_lies": _same(last_line, truths, forms.boxed),
-    "time_sequence": _same(whole, meeting, forms.boxed),
-    "goods_exchange": _same(whole, owners, forms.fenced, "owns_after"),
-    "dyck_language": _same(whole, brackets, forms.bare, "full_sequence"),
-    "dyck_language_errors": _same(last_line, position, forms.bare),
-    "dyck_language_reasoning_errors": _same(last_line, steps, step_form, "error_indices"),
+    "boolean_expressions": _same(stated, labels, BOXED),
+    "object_properties": _same(stated, name, BOXED),
+    "space_reasoning": _same(stated, name, BOXED),
+    "space_reasoning_tree": _same(stated, names, BOXED),
+    "web_of_lies": _same(last_line, truths, BOXED),
+    "time_sequence": _same(whole, meeting, BOXED),
+    "goods_exchange": _same(whole, owners, "```python\n{}\n```", "owns_after"),
+    "dyck_language": _same(whole, brackets, "{}", "full_sequence"),
+    "dyck_language_errors": _same(last_line, position, "{}"),
+    "dyck_language_reasoning_errors": _same(last_line, steps, "{}", "error_indices"),
 }
