@@ -1,8 +1,10 @@
 """Puzzles whose answer is a grid of whole numbers. They are checked by their rules, so that any
-valid solution is right, not only the stored one. Each check returns "" or what is wrong."""
+valid solution is right, not only the stored one. Each check gets a square of the puzzle's size, and
+returns "" or what is wrong."""
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -10,6 +12,7 @@ from common.verifiers.synlogic.parse import FENCED, Task, Unparsed, grid, missha
 
 INTEGER = re.compile(r"0|-?[1-9][0-9]{0,8}")
 Grid = list[list[int]]
+Rule = Callable[[Grid, str | None, dict], str]
 
 
 def read(text: str) -> list[list[str]]:
@@ -24,12 +27,9 @@ def read(text: str) -> list[list[str]]:
     return rows
 
 
-def sudoku(rows: list[list[str]], answer: Any, puzzle: dict) -> str:
+def sudoku(cells: Grid, answer: str | None, puzzle: dict) -> str:
     """Check that each row, column and box holds 1 to 9 once and that the clues are unchanged."""
-    clues = puzzle["original_sudoku"]
-    if fault := misshapen(rows, len(clues), len(clues)):
-        return fault
-    cells, n = _integers(rows), len(clues)
+    clues, n = puzzle["original_sudoku"], len(cells)
     side = round(n**0.5)
     corners = [(top, left) for top in range(0, n, side) for left in range(0, n, side)]
     places = [(i, j) for i in range(side) for j in range(side)]
@@ -37,17 +37,16 @@ def sudoku(rows: list[list[str]], answer: Any, puzzle: dict) -> str:
     return _clues(cells, clues, "X") or _latin(cells) or _permutations(boxes, "box")
 
 
-def futoshiki(rows: list[list[str]], answer: Any, puzzle: dict) -> str:
+def futoshiki(cells: Grid, answer: str | None, puzzle: dict) -> str:
     """Check for a Latin square with the clues and the inequalities. The metadata has only the
     places of the clues; their values are taken from the stored answer.
 
     The generator draws the inequalities without looking at its grid. So the stored answer usually
     breaks them, and is then wrong like any other answer.
     """
-    n = puzzle["grid_size"]
-    if fault := misshapen(rows, n, n) or _latin(_integers(rows)):
+    if fault := _latin(cells):
         return fault
-    cells, stored = _integers(rows), _integers(read(answer))
+    stored = _integers(read(answer))
     for i, j in puzzle["prefilled_coords"]:
         if cells[i][j] != stored[i][j]:
             return f"the clue of row {i + 1}, column {j + 1} is changed"
@@ -57,20 +56,17 @@ def futoshiki(rows: list[list[str]], answer: Any, puzzle: dict) -> str:
     return ""
 
 
-def calcudoko(rows: list[list[str]], answer: Any, puzzle: dict) -> str:
+def calcudoko(cells: Grid, answer: str | None, puzzle: dict) -> str:
     """Check for a Latin square whose cages hold no number twice and give their targets.
 
     As in the generator, "÷" is the whole quotient larger // smaller and "-" is the difference, of
     the first two cells of a cage. The generator breaks the rule against repetition in some of its
     own answers, so the stored answer is right whatever the rules say.
     """
-    if answer and rows == read(answer):
+    if answer and cells == _integers(read(answer)):
         return ""
-    if fault := misshapen(rows, puzzle["grid_size"], puzzle["grid_size"]) or _latin(
-        _integers(rows)
-    ):
+    if fault := _latin(cells):
         return fault
-    cells = _integers(rows)
     for cage in puzzle["regions"]:
         values = [cells[i - 1][j - 1] for i, j in map(_place, cage["cells"])]
         if len(set(values)) < len(values):
@@ -87,11 +83,10 @@ def calcudoko(rows: list[list[str]], answer: Any, puzzle: dict) -> str:
     return ""
 
 
-def skyscraper(rows: list[list[str]], answer: Any, puzzle: dict) -> str:
+def skyscraper(cells: Grid, answer: str | None, puzzle: dict) -> str:
     """Check for a Latin square in which each edge number counts the towers seen from there."""
-    if fault := misshapen(rows, puzzle["n"], puzzle["n"]) or _latin(_integers(rows)):
+    if fault := _latin(cells):
         return fault
-    cells = _integers(rows)
     columns = [list(column) for column in zip(*cells, strict=True)]
     for side, lines in (("top", columns), ("bottom", columns), ("left", cells), ("right", cells)):
         for i, (line, count) in enumerate(zip(lines, puzzle[side], strict=True)):
@@ -102,13 +97,10 @@ def skyscraper(rows: list[list[str]], answer: Any, puzzle: dict) -> str:
     return ""
 
 
-def survo(rows: list[list[str]], answer: Any, puzzle: dict) -> str:
+def survo(cells: Grid, answer: str | None, puzzle: dict) -> str:
     """Check that the blanks (0) hold the given numbers, once each, and that the last row and column
     are the sums."""
     clues = puzzle["original_matrix"]
-    if fault := misshapen(rows, len(clues), len(clues)):
-        return fault
-    cells = _integers(rows)
     if fault := _clues(cells, clues, 0):
         return fault
     n = range(len(clues))
@@ -122,13 +114,10 @@ def survo(rows: list[list[str]], answer: Any, puzzle: dict) -> str:
     return ""
 
 
-def numbrix(rows: list[list[str]], answer: Any, puzzle: dict) -> str:
+def numbrix(cells: Grid, answer: str | None, puzzle: dict) -> str:
     """Check that the grid holds 1 to n*n once each, that the next number is always beside, above or
     below, and that the clues are unchanged."""
-    clues = puzzle["grid"]
-    if fault := misshapen(rows, len(clues), len(clues)):
-        return fault
-    cells, n = _integers(rows), len(clues)
+    clues, n = puzzle["grid"], len(cells)
     place = {cell: (i, j) for i, row in enumerate(cells) for j, cell in enumerate(row)}
     if sorted(place) != list(range(1, n * n + 1)):
         return f"not each of 1 to {n * n} once"
@@ -169,15 +158,25 @@ def _place(cell: str | list) -> tuple[int, int]:
     return int(i), int(j)
 
 
+def _square(rule: Rule, form: str, keys: tuple[str, ...], **more: Any) -> Task:
+    """Return a task whose answer is a square as large as the first of its keys says or is."""
+
+    def check(rows: list[list[str]], answer: str | None, puzzle: dict) -> str:
+        size = puzzle[keys[0]]
+        side = size if isinstance(size, int) else len(size)
+        return misshapen(rows, side, side) or rule(_integers(rows), answer, puzzle)
+
+    return Task(read, check, form, keys, **more)
+
+
+FUTOSHIKI = ("grid_size", "prefilled_coords", "constraints")
+SKYSCRAPER = ("n", "top", "bottom", "left", "right")
+SURVO = ("original_matrix", "candidate_numbers")
 TASKS = {
-    "sudoku": Task(read, sudoku, FENCED, ("original_sudoku",), "complete_sudoku"),
-    "futoshiki": Task(
-        read, futoshiki, "", ("grid_size", "prefilled_coords", "constraints"), gold=True
-    ),
-    "calcudoko": Task(read, calcudoko, "{}", ("grid_size", "regions")),
-    "skyscraper_puzzle": Task(
-        read, skyscraper, FENCED, ("n", "top", "bottom", "left", "right"), "solved_grid"
-    ),
-    "survo": Task(read, survo, FENCED, ("original_matrix", "candidate_numbers"), "filled_matrix"),
-    "numbrix": Task(read, numbrix, FENCED, ("grid",), "solution"),
+    "sudoku": _square(sudoku, FENCED, ("original_sudoku",), stored="complete_sudoku"),
+    "futoshiki": _square(futoshiki, "", FUTOSHIKI, gold=True),
+    "calcudoko": _square(calcudoko, "{}", ("grid_size", "regions")),
+    "skyscraper_puzzle": _square(skyscraper, FENCED, SKYSCRAPER, stored="solved_grid"),
+    "survo": _square(survo, FENCED, SURVO, stored="filled_matrix"),
+    "numbrix": _square(numbrix, FENCED, ("grid",), stored="solution"),
 }

@@ -174,13 +174,9 @@ def _box(text: str) -> tuple[int, str] | None:
 
 
 def _tag(text: str) -> tuple[int, str] | None:
-    start = text.rfind("<answer>")
-    if start < 0:
-        return None
-    start += len("<answer>")
-    end = text.find("</answer>", start)
-    end = len(text) if end < 0 else end
-    return end, text[start:end]
+    before, opened, rest = text.rpartition("<answer>")
+    inside = rest.partition("</answer>")[0]
+    return (len(before + opened + inside), inside) if opened else None
 
 
 def _nested(text: str, start: int) -> list | None:
