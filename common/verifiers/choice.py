@@ -22,7 +22,6 @@ MOST_STATEMENTS = 20
 
 FIRST_LEVEL = re.compile(r"answer is \(?([A-J])")  # any text may follow the letter
 SECOND_LEVEL = re.compile(r"[aA]nswer:(?=\s*([A-J]))")
-ALONE = re.compile(r"\b[A-J]\b")
 
 # What "ours" reads. A statement begins with one of these; the second group is strict: these words
 # say other things too, so nothing but a letter may follow.
@@ -177,10 +176,6 @@ def _mmlu_pro(response: str, options: tuple[str, ...]) -> str | None:
     return letter
 
 
-def _mmlu_pro_last(response: str, options: tuple[str, ...]) -> str | None:
-    return _mmlu_pro(response, options) or next(iter(ALONE.findall(response)[::-1]), None)
-
-
 def _lm_eval(response: str, options: tuple[str, ...]) -> str | None:
     first = FIRST_LEVEL.search(response)
     return first.group(1) if first else None
@@ -189,7 +184,6 @@ def _lm_eval(response: str, options: tuple[str, ...]) -> str | None:
 CONVENTIONS = {
     "ours": _ours,
     "mmlu_pro": _mmlu_pro,
-    "mmlu_pro_last": _mmlu_pro_last,
     "lm_eval": _lm_eval,
 }
 

@@ -233,6 +233,4 @@ def example(reference: str) -> str | None:
     return f"```python\n{body}\n```"
 
 
-def prepare() -> None:
-    """Raise UserError where programs cannot run in isolation. Call it before compute is spent."""
-    sandbox.require_bwrap()
+prepare = sandbox.require_bwrap  # called before compute is spent

@@ -69,7 +69,7 @@ def mathador(text: str, answer: Any, puzzle: dict) -> str:
     others = sorted(set(re.findall(r"[-+*/%]", text)) - set(puzzle["operators"]))
     if others:
         return f"uses {others}"
-    return _equals(text, Fraction(puzzle["result"]))
+    return _true(f"{text}={puzzle['result']}")
 
 
 def doubled(text: str) -> str:
@@ -133,20 +133,13 @@ def _plain(text: str) -> str:
     return text
 
 
-def _equals(text: str, target: Fraction) -> str:
-    try:
-        result = value(text)
-    except ValueError as error:
-        return str(error)
-    return "" if result == target else f"equals {result}"
-
-
 def _true(text: str) -> str:
     left, _, right = text.partition("=")
     try:
-        return _equals(left, value(right))
+        result, target = value(left), value(right)
     except ValueError as error:
         return str(error)
+    return "" if result == target else f"equals {result}"
 
 
 TASKS = {
