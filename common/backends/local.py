@@ -40,11 +40,11 @@ from common.results import longer
 from common.results.files import amend, jsonl_appender, require_steps, whole_rows
 from common.results.run import Run
 from common.rollout import context
+from common.rollout.local import rewards, verify_batch
 from common.rollout.samplers import sampler
 from common.seeds import generator, in_turn
 from common.types import Outcome, Prompt, RolloutBatch, Verify
 from common.verifiers.guard import judges
-from common.verifiers.rewards import rewards, verify_batch
 
 UNDECIDED: list[Outcome] = ["unparsed", "timeout", "error"]  # outcomes whose share is logged
 

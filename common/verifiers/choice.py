@@ -181,11 +181,7 @@ def _lm_eval(response: str, options: tuple[str, ...]) -> str | None:
     return first.group(1) if first else None
 
 
-CONVENTIONS = {
-    "ours": _ours,
-    "mmlu_pro": _mmlu_pro,
-    "lm_eval": _lm_eval,
-}
+CONVENTIONS = {"ours": _ours, "mmlu_pro": _mmlu_pro, "lm_eval": _lm_eval}
 
 
 # ---- parts of them

@@ -13,13 +13,22 @@ import json
 import math
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 from common.config.resolve import resolve
 from common.errors import require
 from common.types import Verdict
-from common.verifiers.plain import of_plain
 
 LONGEST = 300  # characters of a reason
+
+
+def of_plain(given: Any) -> Any:
+    """Return the Verdict of a truth value or a number: True, or a number from 1 on, is correct; any
+    other number is the reward of a wrong response. Return anything else unchanged, for the caller
+    to refuse."""
+    if isinstance(given, bool | int | float):
+        return Verdict("correct" if given >= 1 else "wrong", float(given))
+    return given
 
 
 def verify(response: str, reference: str, *, parts: list[dict]) -> Verdict:

@@ -24,7 +24,7 @@ from typing import get_args
 from common.config.resolve import module
 from common.errors import UserError
 from common.types import Outcome, Verdict
-from common.verifiers.plain import of_plain
+from common.verifiers.combine import of_plain
 
 PR_SET_PDEATHSIG = 1
 MESSAGE = 200  # characters of an exception's message that are kept

@@ -9,11 +9,11 @@ from code_cases import WHY_NOT
 
 from common.config.resolve import resolve
 from common.errors import UserError
+from common.rollout.local import rewards
 from common.tasks import maze
 from common.types import Verdict
 from common.verifiers import maze as rules
 from common.verifiers.guard import guarded
-from common.verifiers.rewards import rewards
 
 MATH, CODE = "common.verifiers.math.verify", "common.verifiers.code.verify"
 TESTS = {"fn_name": None, "test_type": "stdin", "time_limit": 6}

@@ -37,9 +37,8 @@ def tokens(
     """
     import torch
 
-    from common.rollout.local import encode, generate
+    from common.rollout.local import encode, generate, rewards, verify_batch
     from common.seeds import generator
-    from common.verifiers.rewards import rewards, verify_batch
 
     ids, mask = encode(tokenizer, [prompt.text for prompt in prompts], policy.device)
     batch = generate(

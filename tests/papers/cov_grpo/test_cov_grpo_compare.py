@@ -66,7 +66,7 @@ def test_the_cluster_reward_is_accuracy_plus_format(name):
     import torch
 
     from common.config.resolve import resolve
-    from common.verifiers.rewards import rewards
+    from common.rollout.local import rewards
 
     x = load([f"experiment={name}"], "cov_grpo")
     verify = resolve(x.data.verifier, "data.verifier")
