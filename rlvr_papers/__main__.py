@@ -30,7 +30,7 @@ GROUPS = {
         "import": Verb("common.comparison.import_runs", "counts made elsewhere, as a paper's runs"),
     },
     "measure": {
-        "verify": Verb("common.verifiers.command", "verdicts on a file of responses"),
+        "verify": Verb("common.evaluation.verify", "verdicts on a file of responses"),
         "theory": Verb("common.methods.theory", "gradient masses of a method, exactly"),
         "methods": Verb("common.methods.catalogue", "all methods: formula, source, parameters"),
         "data": Verb("common.datasets.command", "list, download and show the public sets"),

@@ -18,8 +18,8 @@ from refuses import refuses
 from tiny import ROOT
 
 from common.errors import Fault, UserError
+from common.evaluation import verify as command
 from common.types import Verdict
-from common.verifiers import command
 from common.verifiers.pool import Pool
 from common.verifiers.worker import judge
 
