@@ -61,9 +61,17 @@ def reference(row: dict) -> str:
         right = not fault(grid, path) and len(path) == len(shortest(grid))
     except (ValueError, KeyError, IndexError):
         right = False
-    said = 'must be a grid and a shortest path, as in "#####/#S.G#/##### RR"'
-    require(right, f"row id={row.get('id')!r}, answer", repr(text[:80]), said)
+    require(
+        right,
+        f"row id={row.get('id')!r}, answer",
+        repr(text[:80]),
+        'must be a grid and a shortest path, as in "#####/#S.G#/##### RR"',
+    )
     return text
+
+
+def response(row: dict) -> str:
+    return row["response"]
 
 
 def example(reference: str) -> str:
