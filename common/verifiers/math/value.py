@@ -10,7 +10,7 @@ import re
 import zlib
 from fractions import Fraction
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 DECIMAL = r"(?:\d+\.?\d*|\.\d+)"
 POWER_OF_TEN = r"(?:[eE](?P<e>[-+]?\d{1,3})|\\cdot10\^(?:(?P<p>\d)|\{(?P<q>[-+]?\d{1,3})\}))"
@@ -200,7 +200,7 @@ def _proportional(left, right, decimal: bool) -> bool | None:
 class Value(NamedTuple):
     """A constant formula, and the two parts of its value to 50 digits."""
 
-    formula: object
+    formula: Any
     real: Fraction
     imaginary: Fraction
 
