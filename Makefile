@@ -43,9 +43,9 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 # A scale goes through SLURM where it is a cluster's, or where a profile is given: SCALE=gpu CLUSTER=debug.
 SUBMITTED := $(filter cluster%,$(SCALE))$(filter-out file,$(origin CLUSTER))
 
-reproduce-%: $(if $(SUBMITTED),$(SUBMITTER_READY),$(VENV)/.ready) ## one paper on this machine, to the comparison [BUDGET=4h] [SEEDS=1,2,3]; SCALE=cluster|gpu CLUSTER=profile [DRY_RUN=1] [VERL="KEY=VALUE ..."]: through SLURM
+reproduce-%: $(if $(SUBMITTED),$(SUBMITTER_READY),$(VENV)/.ready) ## one paper on this machine, to the comparison [BUDGET=4h] [SEEDS=1,2,3]; SCALE=cluster|gpu CLUSTER=profile [DRY_RUN=1] [YES=1] [VERL="KEY=VALUE ..."]: through SLURM
 ifneq ($(SUBMITTED),)
-	$(SUBMITTER)/bin/python -m rlvr_papers submit paper=$* profile=$(CLUSTER) $(if $(TABLE),table=$(TABLE),scale=$(SCALE)) $(if $(ROW),row=$(ROW)) $(if $(SEEDS),seeds=$(SEEDS)) dry_run=$(DRY_RUN) $(addprefix verl.,$(VERL))
+	$(SUBMITTER)/bin/python -m rlvr_papers submit paper=$* profile=$(CLUSTER) $(if $(TABLE),table=$(TABLE),scale=$(SCALE)) $(if $(ROW),row=$(ROW)) $(if $(SEEDS),seeds=$(SEEDS)) $(if $(YES),yes=true) dry_run=$(DRY_RUN) $(addprefix verl.,$(VERL))
 else
 	$(RLVR) reproduce paper=$* scale=$(SCALE) $(if $(BUDGET),budget=$(BUDGET)) $(if $(SEEDS),seeds=$(SEEDS))
 endif

@@ -2,7 +2,6 @@
 profile, and what share of a paper's claims the plan's seeds decide."""
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +14,7 @@ from common.evaluation.config import Suite
 from common.report.verdicts import simulated
 from common.results.files import read_csv
 from common.sweeps.assumptions import assumptions
-from common.sweeps.cost import Estimate, estimate, estimate_evaluations, estimate_scoring, total
+from common.sweeps.cost import Estimate, estimate, estimate_evaluations, estimate_scoring
 from common.sweeps.profiles import Profile
 from slurm.ask import ask
 from slurm.plan import SAMPLED, Job
@@ -78,10 +77,6 @@ def leaves_out(jobs: list[Job], seen: Outlook) -> str:
         job.config if job.kind == "train" else job.of for job in jobs if job.key in seen.refused
     ]
     return f"without={','.join(dict.fromkeys(x.name for x in lost if x is not None))}"
-
-
-def gpu_hours(estimates: Iterable[Estimate]) -> str:
-    return f"{total(e.gpu_hours for e in estimates)} GPU-hours"
 
 
 def power(paper: str, jobs: list[Job], reference: Path = REFERENCE) -> list[str]:

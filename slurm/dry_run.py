@@ -7,7 +7,7 @@ from pathlib import Path
 from common.config.files import ROOT
 from common.errors import UserError
 from common.sweeps.assumptions import FILE
-from common.sweeps.cost import Estimate, Range
+from common.sweeps.cost import Estimate, Range, total
 from common.sweeps.profiles import Profile
 from slurm import cost, plan, preflight, records
 from slurm.ask import ask
@@ -77,7 +77,7 @@ def _sums(estimates: list[Estimate]) -> str:
     if not estimates:
         return ""
     disk = _gb(sum(e.disk_gb for e in estimates))
-    return f", {cost.gpu_hours(estimates)}, {disk} disk"
+    return f", {total(e.gpu_hours for e in estimates)} GPU-hours, {disk} disk"
 
 
 def _gb(size: float) -> str:

@@ -1,4 +1,5 @@
-"""Send a paper's rows (named experiments) to a cluster: `rlvr submit paper=NAME`.
+"""Send a paper's rows (named experiments) to a cluster: `rlvr submit paper=NAME`, or
+`python papers/NAME/launch.py`.
 
     (no other word)                              what there is: tables, rows, seeds
     table=table2 prefetch=true             download their models and sets, say what is there already
@@ -11,11 +12,16 @@ fit. scale=NAME selects a scale of the paper's configs/reproduce.yaml; the defau
 table, or `cluster`. seeds=1,2,3 runs these seeds of every row, seeds=5 the seeds 1 to 5, seeds=6-10
 those; n=64 draws 64 samples per problem in every evaluation. profile names a file of
 configs/slurm/. optim.steps=3 tries row=NAME with three steps and one sample per problem; its
-results are in results/trial. results_dir=FOLDER is the folder of all results (default: results).
+results are in results/trial. yes=true submits more than 1,000 predicted GPU-hours.
+results_dir=FOLDER is the folder of all results (default: results).
 verl.KEY=VALUE sets one of verl's own keys for all trainings; it may change only memory and speed.
 Other key=value pairs go to reproduce.yaml.
 """
 
+import sys
+from pathlib import Path
+
+from common.cli import guard
 from common.config.compose import value
 from common.config.files import ROOT, known_paper
 from common.config.resolve import named
@@ -35,6 +41,7 @@ OPTIONS = {
     "profile": "",
     "prefetch": "false",
     "dry_run": "false",
+    "yes": "false",
     "optim.steps": "",
 }
 ANSWERS = {"true": True, "1": True, "false": False, "0": False}
@@ -45,9 +52,10 @@ def main(words: list[str]) -> None:
     options, others = split(words, OPTIONS)
     paper = known_paper(options["paper"])
     tables = tables_of(paper)
-    for key in ("prefetch", "dry_run"):
+    asked = ("prefetch", "dry_run", "yes")
+    for key in asked:
         require(options[key].lower() in ANSWERS, key, options[key], "use true or false")
-    prefetched, dry = (ANSWERS[options[key].lower()] for key in ("prefetch", "dry_run"))
+    prefetched, dry, yes = (ANSWERS[options[key].lower()] for key in asked)
     tuning = [word.removeprefix("verl.") for word in others if word.startswith("verl.")]
     others = [word for word in others if not word.startswith("verl.")]
     which = {key: options[key] for key in ("table", "row", "scale", "without", "seeds", "n")}
@@ -72,11 +80,18 @@ def main(words: list[str]) -> None:
         if not dry:
             from slurm import submit  # a dry run needs nothing of what a job runs
 
-            submit.submit(found, **where)
+            submit.submit(found, **where, yes=yes)
             return
         dry_run.show(plan.plan(*found), **where)
         again = [word for word in words if not word.startswith("dry_run=")]
         print(f"next:    rlvr submit {' '.join(again)}")
+
+
+def command(paper: str) -> None:
+    """Run papers/<paper>/launch.py as a script. Python then looks into that folder first, where
+    `configs` is the paper's own folder and not ours."""
+    sys.path[:] = [one for one in sys.path if Path(one).resolve() != ROOT / "papers" / paper]
+    guard(lambda: main([f"paper={paper}", *sys.argv[1:]]))
 
 
 def tables_of(paper: str) -> dict[str, Table]:

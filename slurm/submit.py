@@ -14,6 +14,7 @@ from pathlib import Path
 from submitit import LocalExecutor
 
 from common.errors import UserError, require
+from common.sweeps.cost import total
 from common.sweeps.profiles import Profile
 from slurm import cost, plan, queue, records, status
 from slurm.ask import ask
@@ -25,13 +26,21 @@ from slurm.script import dependency, outside_jobs, slurm_executor
 from slurm.submitit_inside import REFUSED
 from slurm.tables import Chosen
 
+ASKED = 1000  # predicted GPU-hours above which `submit` wants yes=true
+
 
 def submit(
-    found: Chosen, *, paper: str, profile: Profile, root: Path, say: Callable = print
+    found: Chosen,
+    *,
+    paper: str,
+    profile: Profile,
+    root: Path,
+    yes: bool = False,
+    say: Callable = print,
 ) -> Path | None:
     """Submit the jobs that are missing. Return the submission's folder, or None if no job is
-    missing. Raises UserError before anything is submitted if a request is impossible or
-    `sbatch --test-only` refuses it."""
+    missing. Raises UserError before anything is submitted if a request is impossible, if
+    `sbatch --test-only` refuses it, or if more than ASKED GPU-hours are predicted without `yes`."""
     jobs = plan.plan(*found)
     check(found, profile)
     if profile.executor == "local":
@@ -46,8 +55,10 @@ def submit(
     if not todo:
         return None
     estimates = cost.predictions(todo, profile)
-    costs = cost.gpu_hours(estimates[job.key] for job in todo if job.key in estimates)
-    say("\n".join([f"they take {costs}", *cost.power(paper, jobs)]))
+    hours = total(estimates[job.key].gpu_hours for job in todo if job.key in estimates)
+    say("\n".join([f"they take {hours} GPU-hours", *cost.power(paper, jobs)]))
+    remedy = f"{hours} GPU-hours are predicted, above {ASKED:,}: give yes=true if you mean it"
+    require(yes or hours.high <= ASKED, "yes", "false", remedy)
     preflight(todo, estimates, profile, root)
     path = records.create(root, paper)
     configs = {job.key: cost.fitted(job, estimates, profile) for job in todo if job.config}

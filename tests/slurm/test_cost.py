@@ -14,11 +14,12 @@ from common.errors import UserError
 from common.evaluation.config import Suite
 from common.sweeps import cost
 from common.sweeps.assumptions import Prompts, assumptions, model_size
-from common.sweeps.cost import Range
+from common.sweeps.cost import Range, total
 from common.sweeps.plan import Sweep, evaluations_of
 from common.sweeps.profiles import Small, load_profile
 from slurm import cost as slurm_cost
 from slurm import dry_run, plan, preflight
+from slurm import submit as submission
 from slurm.ask import ask
 from slurm.submit import submit
 from slurm.tables import Chosen
@@ -237,7 +238,7 @@ def test_dry_run_prints_jobs_scripts_and_costs_and_writes_nothing(big, tmp_path,
     dry_run.show(jobs, **where, say=lines.append)
     text = "\n".join(lines)
     every = slurm_cost.outlook(jobs, profile).estimates.values()
-    assert lines[0].startswith(f"5 jobs, {slurm_cost.gpu_hours(every)}, ")
+    assert lines[0].startswith(f"5 jobs, {total(e.gpu_hours for e in every)} GPU-hours, ")
     for run in runs:
         assert f"  {run.run_id}  " in text
         assert f"  {run.run_id}-evaluate-" in text
@@ -344,3 +345,20 @@ def test_an_evaluation_whose_checker_is_missing_is_refused(big, monkeypatch):
     monkeypatch.setattr(preflight, "version_of", lambda name: None)
     with refuses("verifier", "ifeval"):
         preflight.check(Chosen([], [e]), load_profile("test"))
+
+
+def test_many_gpu_hours_are_submitted_on_demand_alone(big, tmp_path, monkeypatch):
+    for name in ("check", "preflight"):
+        monkeypatch.setattr(submission, name, lambda *_: None)
+    profile = replace(load_profile("h100-1x8"), executor="local", small=None)
+    monkeypatch.setattr(submission, "visible_gpus", lambda profile: None)
+    root = tmp_path / "new"
+    runs = [replace(big, seed=seed) for seed in range(1, 33)]
+    hours = total(cost.estimate(x, profile, assumptions()).gpu_hours for x in runs)
+    assert hours.high > submission.ASKED
+    with refuses("yes", "false"):
+        submit(Chosen(runs, []), paper="f_grpo", profile=profile, root=root)
+    assert not [*root.glob("*")]
+    monkeypatch.setattr(submission, "_submit_local", lambda *_: None)
+    assert submit(Chosen(runs, []), paper="f_grpo", profile=profile, root=root, yes=True)
+    assert [*root.glob("*")]
