@@ -9,7 +9,7 @@ from common.claims.select import SELECTABLE
 from common.errors import UserError, require, unknown
 
 SCOPES = ("published", "laptop", "cluster")
-LAPTOP, CLUSTER = SCOPES[1:]
+PUBLISHED, LAPTOP, CLUSTER = SCOPES
 # form: (required keys, optional keys). In YAML an order's other keys stand beside `order`; all keys
 # of another form stand inside it.
 FORMS = {

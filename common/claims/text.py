@@ -21,34 +21,27 @@ def to_markdown(verdicts: pd.DataFrame) -> str:
     return markdown(["claim", "source", *scopes], rows)
 
 
-def to_terminal(verdicts: pd.DataFrame, gaps: pd.DataFrame) -> str:
-    """Return what a terminal shows: the claims that a rerun decided, with their numbers and what
-    these measure (from `gaps`), then how many claims have which verdict at each scale."""
-    lines, scopes = [], in_use(verdicts)
-    for scope in (name for name in scopes if name != "published"):
-        for row in verdicts[verdicts[scope].isin(["holds", "fails"])].to_dict("records"):
-            numbers = _measured(gaps, row["id"], scope) + _words(row, scope)[1]
-            lines.append(f"{row[scope]} ({scope}) {row['claim']} [{row['source']}]\n    {numbers}")
-    if lines:
-        lines.insert(0, "What a rerun decided, with the place in the paper and numbers")
-    for scope in scopes:
-        counts = verdicts[scope].value_counts()
-        known = ", ".join(f"{counts[word]} {word}" for word in WORDS if word in counts)
+def counts(verdicts: pd.DataFrame) -> list[str]:
+    """Return a line for each scale: how many claims have which verdict."""
+    lines = []
+    for scope in in_use(verdicts):
+        found = verdicts[scope].value_counts()
+        known = ", ".join(f"{found[word]} {word}" for word in WORDS if word in found)
         lines.append(f"claims, {scope}: {known}")
-    return "\n".join(lines)
+    return lines
 
 
-def _measured(gaps: pd.DataFrame, claim: str, scope: str) -> str:
-    """Return the benchmark, metric and unit of a claim's numbers; "" where `gaps` has no comparison
-    of it."""
-    of = gaps[(gaps["claim"] == claim) & (gaps["scope"] == scope)].fillna("")
-    pairs = list(dict.fromkeys(zip(of["benchmark"], of["metric"], strict=True)))
-    if not pairs:
-        return ""
-    benchmark, metric = (str(part) for part in pairs[0])
-    unit = ", percent" if metric.lower().startswith(("pass@", "avg@")) else ""
-    more = f" and {len(pairs) - 1} more" if len(pairs) > 1 else ""
-    return f"{benchmark} {metric}{unit}{more}: ".lstrip()
+def difference(row: pd.Series | dict, word: str = "") -> str:
+    """Return a difference of gaps.csv with its interval, and with the corrected p where the
+    interval leaves out 0 and the claim's verdict `word` is open all the same."""
+    digits = 1 if str(row["metric"]).startswith("pass@") else 3
+    low, high = row["low"], row["high"]
+    if pd.isna(low):
+        return "identical" if row["difference"] == 0 else "too few seeds"
+    text = f"{row['difference']:+.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+    p = row["p_holm"]
+    open_ = word == "inconclusive" and low * high > 0 and not pd.isna(p)
+    return text + (f", corrected p {p:.2g}" if open_ else "")
 
 
 def in_use(verdicts: pd.DataFrame) -> list[str]:

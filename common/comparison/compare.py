@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pandas as pd
+from rich.console import Console
 
 from common.claims import judge
 from common.claims.file import load, parse
@@ -45,6 +46,8 @@ from common.results import provenance
 from common.results.checks import check_names
 from common.results.files import write, write_csv
 
+LEFT_OUT = 5  # reasons that the terminal shows; all are in comparison.md
+WIDTH = 120  # characters of a line where the output is no terminal
 KEY = ["table", "model", "method", "benchmark", "metric", "k", "unit"]
 
 
@@ -82,8 +85,6 @@ def compare(spec: Spec, root: Path, found: Gathering | None = None) -> None:
     from common.comparison import text as compare_text
 
     result = assess(spec, root, found)
-    for reason in result.left_out:
-        print(f"left out: {reason}", file=sys.stderr)
     folder = root / spec.paper
     rerun = result.summary["scope"] != "published"  # the printed numbers are in published/
     tables = {
@@ -97,14 +98,22 @@ def compare(spec: Spec, root: Path, found: Gathering | None = None) -> None:
     for name, table in tables.items():
         write_csv(folder / f"{name}.csv", table)
     made = cluster_figures.draw(spec, root, result.cells, result.cluster)
-    for one in made:
-        if one.left_out:
-            print(f"not drawn: {one.name}: {one.left_out}", file=sys.stderr)
-    write(folder / "comparison.md", compare_text.markdown(result) + cluster_figures.markdown(made))
+    page = folder / "comparison.md"
+    write(page, compare_text.markdown(result) + cluster_figures.markdown(made))
+    for reason in result.left_out[:LEFT_OUT]:
+        print(f"left out: {reason}", file=sys.stderr)
+    if len(result.left_out) > LEFT_OUT:
+        print(
+            f"left out: {len(result.left_out)} things in all, see the end of {page}",
+            file=sys.stderr,
+        )
+    claims = load(ROOT / "papers" / spec.paper / "claims.yaml")
+    console = Console(markup=False, width=None if sys.stdout.isatty() else WIDTH)
+    console.print(compare_text.headlines(result, claims, REFERENCE / spec.paper))
     print(compare_text.terminal(result))
-    print(f"tables:  claims, gaps, cells, comparison (.csv, .md) in {folder}")
-    print(f"figures: {folder / 'figures'}")
-    print(f"next:    rlvr report results_dir={root}")
+    print(f"all of it: {page}; tables (.csv) beside it")
+    print(f"figures:   {folder / 'figures'}")
+    print(f"next:      rlvr report results_dir={root}")
 
 
 def assess(

@@ -10,10 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 import pandas as pd
+from rich import box
+from rich.table import Table
 
 from common.claims import text as claim_text
+from common.claims.file import LAPTOP, PUBLISHED
+from common.claims.judge import WITHOUT
 from common.comparison import replication
 from common.comparison.gains import NOT_RUN, VERDICTS
 from common.comparison.published import order as place
@@ -32,8 +37,7 @@ LEGEND = {
     SIGNIFICANT: "gain over the baseline with p < .05 by F-GRPO's App. I (samples drawn again)",
 }
 CELL_VERDICTS = ("within noise", *MARKS, "not run", "not reproducible")
-HEADLINE = ("pass@1", "pass@64")  # measures of the study that the terminal shows
-WIDTH = 100  # of a terminal, in characters
+HEADLINE = ("headline claim", "printed", "yours", "your verdict", "stored here")
 RERUNS = {
     "laptop": (
         "0.4 M parameters, Subset-Countdown; mean ± standard error over seeds",
@@ -88,14 +92,6 @@ def grid(title: str, cells: Iterable[Cell], order: Iterable[str] = ()) -> Grid:
 def as_markdown(one: Grid) -> str:
     align = "l" * one.names + "r" * (len(one.head) - one.names)
     return f"{one.title}\n\n" * bool(one.title) + to_markdown(one.head, one.lines, align)
-
-
-def as_text(one: Grid) -> str:
-    """Return the grid for a terminal, in parts that are at most WIDTH characters wide."""
-    if not one.lines:
-        return ""
-    table = pd.DataFrame(one.lines, columns=one.head).set_index(one.head[: one.names])
-    return f"{one.title}\n{table.to_string(line_width=WIDTH)}\n"
 
 
 def printed_tables(cells: pd.DataFrame, gains: pd.DataFrame) -> dict[str, Grid]:
@@ -197,23 +193,54 @@ def markdown(x) -> str:
     return "".join(parts)
 
 
+def headlines(x, claims: list[dict], stored: Path) -> Table:
+    """Return the paper's headline claims for a terminal: a line for each scale that a claim was
+    rerun at, or one for a claim that was not. `stored`: the paper's committed results."""
+    title = f"{x.spec.title}: differences, with 95 % intervals over seeds"
+    table = Table(*HEADLINE, title=title, box=box.SIMPLE_HEAD)
+    mine, theirs = x.verdicts.set_index("id"), pd.read_csv(stored / "claims.csv", index_col="id")
+    known = pd.read_csv(stored / "gaps.csv")
+    for claim in (one for one in claims if one.get("headline")):
+        name = claim["id"]
+        made = [scope for scope in RERUNS if mine.at[name, scope] not in WITHOUT]
+        for scope in made or [LAPTOP]:
+            verdict, other = mine.at[name, scope], theirs[scope].get(name, NOT_RUN)
+            said = _effect(known, name, scope, other)
+            table.add_row(
+                claim["headline"] + f" ({scope})" * (scope != LAPTOP),
+                _effect(x.gaps, name, PUBLISHED) or "no number",
+                _effect(x.gaps, name, scope, verdict),
+                verdict,
+                f"{said}: {other}" if said else other,
+            )
+    return table
+
+
+def _effect(gaps: pd.DataFrame, claim: str, scope: str, verdict: str = "") -> str:
+    """Return the first comparison behind a claim, with its interval and seeds; "" if there is
+    none."""
+    found = gaps[(gaps["claim"] == claim) & (gaps["scope"] == scope)]
+    if found.empty:
+        return ""
+    row = found.iloc[0]
+    if scope == PUBLISHED:
+        return f"{row['difference']:+.1f}"
+    seeds = "" if pd.isna(row["n_seeds"]) else f", {row['n_seeds']:.0f} seeds"
+    return claim_text.difference(row, verdict) + seeds
+
+
 def terminal(x) -> str:
-    """Return what a rerun decided, and how much else there is: gains, the printed tables with a
-    rerun, claims, the printed cells that are not within noise of their rerun, counts, and your own
-    runs of the study beside the stored ones."""
-    run = x.gains[x.gains["verdict"] != NOT_RUN]
-    lines = ["gains over the baselines: " + _counts(x.gains["verdict"], VERDICTS)] * bool(len(run))
-    unclear = run[~run["verdict"].isin(["agrees", "cannot tell"])]
-    lines += [f"{verdict}{said}" for verdict, said in map(gain_line, unclear.to_dict("records"))]
-    shown = list(printed_tables(x.cells, x.gains).values())
-    lines += [*map(as_text, shown), *[f"{legend(shown)}\n"] * bool(shown)]
-    lines.append(claim_text.to_terminal(x.verdicts, x.gaps))
-    lines += [f"{verdict}{said}" for verdict, said in apart(x.cells)]
-    lines.append("printed cells: " + _counts(x.cells["verdict"]))
-    own = x.replicated[x.replicated["metric"].isin(HEADLINE)] if len(x.replicated) else x.replicated
-    if len(own):
-        lines += ["", *map(as_text, replicated(own, MEASURES)), replication.LEGEND]
-    return "\n".join(lines) + "\n"
+    """Return how many claims, gains, printed cells and own runs of the study have which verdict."""
+    lines = claim_text.counts(x.verdicts)
+    for title, verdicts, order in (
+        ("gains over the baselines", x.gains["verdict"], VERDICTS),
+        ("printed cells", x.cells["verdict"], CELL_VERDICTS),
+    ):
+        if set(verdicts) - {NOT_RUN}:
+            lines.append(f"{title}: {_counts(verdicts, order)}")
+    if len(x.replicated):
+        lines.append("rows beside the stored ones: " + _counts(x.replicated["verdict"]))
+    return "\n".join(lines)
 
 
 # ---- parts of it

@@ -13,6 +13,7 @@ from pathlib import Path
 import pandas as pd
 
 from common.claims.file import LAPTOP, SCOPES
+from common.claims.text import difference
 from common.comparison.frontier import ACCURACY, BASE, DIVERSITY, GRPO, LOWER, RATE
 from common.comparison.text import table_title
 from common.report.verdicts import KINDS, RL, Claim, Paper, simulated
@@ -100,24 +101,11 @@ def _numbers(claim: Claim, gaps: pd.DataFrame, study: pd.DataFrame, power: pd.Da
     printed, here = behind.get(SCOPES[0]), behind.get(LAPTOP)
     yield f"{printed['difference'].mean():+.1f}" if printed is not None else "no number"
     finding = claim.findings[LAPTOP]
-    yield "not run" if here is None else _effect(here.iloc[0], finding.word)
+    yield "not run" if here is None else difference(here.iloc[0], finding.word)
     yield "" if here is None else _lower(here.iloc[0], study)
     yield finding.word
     one = power[(power["claim"] == claim.id) & (power["seeds"] == 1)]
     yield f"{one['decided'].iloc[0]:.0%}".replace("%", " %") if len(one) else "not known"
-
-
-def _effect(row: pd.Series | dict, word: str = "") -> str:
-    """Return a difference with its interval, and with the corrected p where the interval leaves out
-    0 and the claim is open."""
-    digits = 1 if str(row["metric"]).startswith("pass@") else 3
-    low, high = row["low"], row["high"]
-    if pd.isna(low):
-        return "identical" if row["difference"] == 0 else "too few seeds"
-    text = f"{row['difference']:+.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
-    p = row["p_holm"]
-    open_ = word == "inconclusive" and low * high > 0 and not pd.isna(p)
-    return text + (f", corrected p {p:.2g}" if open_ else "")
 
 
 def _lower(row: pd.Series, study: pd.DataFrame) -> str:
@@ -130,7 +118,7 @@ def _lower(row: pd.Series, study: pd.DataFrame) -> str:
     same = study[(study["method"] == method) & (study["against"] == f"{GRPO} {LOWER}")]
     same = same[(same["reading"] == LAST) & (same["metric"] == row["metric"])]
     same = same[same["benchmark"] == row["benchmark"]].dropna(subset=["difference"])
-    return _effect(same.iloc[0]) if len(same) else ""
+    return difference(same.iloc[0]) if len(same) else ""
 
 
 def study(reference: Path) -> str:
@@ -146,7 +134,7 @@ def study(reference: Path) -> str:
             for reading in (LAST, EQUAL):
                 places += [(reading, DIVERSITY[1], f"{GRPO} {rate}") for rate in (RATE, LOWER)]
             cells = [
-                _effect(mine.loc[place]) if place in mine.index else "not run" for place in places
+                difference(mine.loc[place]) if place in mine.index else "not run" for place in places
             ]
             lines.append([name, method, *cells, _in_words(mine)])
         judged = pd.read_csv(reference / folder / "controls.csv")
@@ -173,7 +161,7 @@ def ladder(reference: Path) -> str:
             name = f"{method}, {rate.removeprefix('lr ')}" if method == GRPO else method
             mine = [rows.get((rate, method, *column)) for column in RUNGS]
             seeds = max((row["n_seeds"] for row in mine if row is not None), default=0)
-            cells = ["not run" if row is None else _effect(row) for row in mine]
+            cells = ["not run" if row is None else difference(row) for row in mine]
             if (rate, method) == (RATE, GRPO):  # it is what the others are compared with
                 cells[2:] = ["-"] * 3
             lines.append([size, name, str(seeds), *cells])

@@ -1,16 +1,20 @@
 """Printed cells beside reruns: intervals, verdicts, footnotes, and the forms they are shown in."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 from made_up_runs import MATH, cell, cluster_run
 from refuses import refuses, refuses_file
+from tiny import ROOT
 
+from common.claims.file import load
 from common.claims.select import indexed
-from common.comparison import cells, compare, published
+from common.comparison import cells, compare, published, text
 from common.comparison.cells import with_best, with_sampling
+from common.comparison.gather import REFERENCE
 from common.comparison.spec import SameRun, Spec, spec_of
 from common.metrics.noise import SEED_SD
 from common.results.files import write
@@ -18,6 +22,7 @@ from papers.over_sharpening.compare import kernel_cells
 
 SPEC = spec_of("f_grpo")
 
+SCREEN = 40  # lines
 NO_RUNS = pd.DataFrame({"run_id": [], "state": []})
 
 
@@ -247,11 +252,39 @@ def test_what_is_written_and_printed_says_the_same(result, compared, capsys):
     compare.compare(SPEC, compared)
     shown = capsys.readouterr().out
     assert "within noise" in shown
+    assert len(shown.splitlines()) <= SCREEN
     assert "| GRPO | printed | 37.3 | " in (compared / "f_grpo" / "comparison.md").read_text()
     stored = pd.read_csv(compared / "f_grpo" / "cells.csv", keep_default_na=False)
     ran = result.cells[result.cells["rerun"].notna()]
     assert stored["verdict"].tolist() == ran["verdict"].tolist()
     assert 0 < len(stored) < len(result.cells)
+
+
+def test_the_headlines_have_what_was_printed_what_you_have_and_what_is_stored():
+    stored = REFERENCE / "f_grpo"
+    gaps, judged = (pd.read_csv(stored / f"{name}.csv") for name in ("gaps", "claims"))
+    gaps.loc[gaps["scope"] == "laptop", ["difference", "n_seeds"]] = 3.0, 4
+    judged.loc[judged["id"] == "focal_grpo", "laptop"] = "inconclusive"
+    own = SimpleNamespace(spec=SPEC, verdicts=judged, gaps=gaps)
+    claims = load(ROOT / "papers" / "f_grpo" / "claims.yaml")
+    table = text.headlines(own, claims, stored)
+    first = [next(iter(column.cells)) for column in table.columns]
+    old = pd.read_csv(stored / "gaps.csv")
+    old = old[(old["claim"] == "focal_grpo") & (old["scope"] == "laptop")].iloc[0]
+    assert first[0] == next(one["headline"] for one in claims if one["id"] == "focal_grpo")
+    assert first[1] == "+6.2"
+    assert first[2].startswith("+3.0 [")
+    assert first[2].endswith("4 seeds")
+    assert first[3] == "inconclusive"
+    assert first[4].startswith(f"{old['difference']:+.1f} [")
+    assert first[4].endswith("holds")
+    judged["laptop"] = "not run"
+    bare = text.headlines(
+        SimpleNamespace(spec=SPEC, verdicts=judged, gaps=gaps[gaps["scope"] == "published"]),
+        claims,
+        stored,
+    )
+    assert [*bare.columns[2].cells] == [""] * bare.row_count
 
 
 def curve(values: dict[int, float], benchmark="b") -> pd.DataFrame:

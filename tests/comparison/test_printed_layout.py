@@ -1,11 +1,9 @@
-"""Printed tables in their own layout, in parts that fit a terminal."""
+"""Printed tables in their own layout."""
 
 import pandas as pd
 
 from common.comparison import text
 from common.comparison.cells import COLUMNS
-
-NO_GAINS = pd.DataFrame()
 
 
 def cell(table, model, method, benchmark, metric, value, rerun=None, verdict="not run", state=""):
@@ -51,17 +49,3 @@ def test_a_table_has_printed_rerun_and_gain_in_each_cell_with_their_marks():
         ["H", "printed", "17.0", ""],  # not run: blank
     ]
     assert [mark for mark in text.LEGEND if mark in text.legend([one])] == [*"≠~!*"]
-
-
-def test_a_wide_table_fits_a_terminal_and_nothing_is_lost():
-    rows = frame(
-        *(
-            cell("table1", model, "GRPO", f"Math set {i}", "pass@1", 10.5 + i, 20.5 + i, "x", "ok")
-            for model in ("M", "N")
-            for i in range(9)
-        )
-    )
-    (whole,) = text.printed_tables(rows, NO_GAINS).values()
-    shown = text.as_text(whole)
-    assert max(map(len, shown.splitlines())) <= text.WIDTH
-    assert [shown.count(f"{20 + i}.5") for i in range(9)] == [2] * 9
