@@ -48,10 +48,13 @@ def main(
 
     @hydra.main(version_base="1.3", config_path=folder, config_name=config_name)
     def command(config):
+        sys.argv[1:] = typed  # Hydra has read its own words; a run's meta.json keeps the user's
         guard(lambda: function(strict(schema, config)))
 
+    typed = sys.argv[1:]
+
     def composed():
-        given = sys.argv[1:] if words is None else words
+        given = typed if words is None else words
         register(paper)
         given = prepared(given)
         sys.argv[1:] = [*HYDRA, SEARCHED, *given]

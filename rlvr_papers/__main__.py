@@ -76,7 +76,7 @@ def call(words: list[str]) -> None:
     verb = VERBS[name]
     found = import_module(verb.module)
     rest = [name, *rest] if verb.module == SLURM else rest
-    sys.argv[0] = f"rlvr {name}"  # a run's meta.json keeps the command
+    sys.argv[:2] = [f"rlvr {name}"]  # a run's meta.json keeps the command
     unnamed = name == "reproduce" and not any(word.startswith("paper=") for word in rest)
     if {"-h", "--help"} & set(rest) and (name not in HYDRA or unnamed):
         print((found.__doc__ or "").strip())

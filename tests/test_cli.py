@@ -1,4 +1,5 @@
-"""Ctrl-C ends a command, also one that would wait for ever as it cleans up."""
+"""Ctrl-C ends a command, also one that would wait for ever as it cleans up. A run keeps the command
+that was typed."""
 
 import signal
 import subprocess
@@ -46,3 +47,19 @@ def test_ctrl_c_ends_what_cleans_up_for_ever(stuck):
     assert out == "cleaning\n"
     assert error == "stopped; the same command resumes from the last checkpoint\n"
     assert process.returncode == 130
+
+
+TYPED = """
+import sys
+from common import train
+from rlvr_papers.__main__ import main
+train.train = lambda x: print(*sys.argv)
+main()
+"""
+
+
+def test_a_run_keeps_the_command_that_was_typed():
+    words = ["train", "paper=f_grpo", "method=fade", "seed=3"]
+    command = [sys.executable, "-c", TYPED, *words]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout == f"rlvr {' '.join(words)}\n", done.stderr
