@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 T = TypeVar("T")
 SECONDS = 10.0  # at least, between two lines
 
 
-def tracked(items: Iterable[T], label: str, *, total: int, done: int = 0) -> Iterator[T]:
+def tracked(
+    items: Iterable[T], label: str, *, total: int, done: int = 0, note: Callable[[], str] = str
+) -> Iterator[T]:
     """Yield `items` and show their progress on stderr: `total` in all, `done` of them before this
-    call. If stderr is not a terminal, print at most one line every SECONDS, and one at the end."""
+    call, and what `note` says then. If stderr is not a terminal, print at most one line every
+    SECONDS, and one at the end."""
     if sys.stderr.isatty():
         from rich.console import Console
-        from rich.progress import track
+        from rich.progress import Progress
 
-        console = Console(stderr=True)
-        yield from track(items, label, total=total, completed=done, console=console)
+        with Progress(console=Console(stderr=True)) as bar:
+            task = bar.add_task(label, total=total, completed=done)
+            for item in items:
+                yield item
+                bar.update(task, advance=1, description=f"{label} {note()}".rstrip())
         return
     began = said = time.monotonic()
     for number, item in enumerate(items, 1):
@@ -27,6 +33,7 @@ def tracked(items: Iterable[T], label: str, *, total: int, done: int = 0) -> Ite
         now = time.monotonic()
         if now - said >= SECONDS or done + number == total:
             left = (now - began) / number * (total - done - number)
-            ends = f", about {left / 60:.1f} min left" if left else ""
-            print(f"{label}: {done + number} of {total}{ends}", file=sys.stderr, flush=True)
+            parts = [f"{label}: {done + number} of {total}", note()]
+            parts += [f"about {left / 60:.1f} min left"] if left else []
+            print(", ".join(filter(None, parts)), file=sys.stderr, flush=True)
             said = now

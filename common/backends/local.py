@@ -46,6 +46,7 @@ from common.seeds import generator, in_turn
 from common.types import Outcome, Prompt, RolloutBatch, Verify
 from common.verifiers.guard import judges
 
+SHOWN = ("reward", "entropy", "response_length")  # a step's numbers beside its progress
 UNDECIDED: list[Outcome] = ["unparsed", "timeout", "error"]  # outcomes whose share is logged
 
 
@@ -86,7 +87,8 @@ def train(
                 print(f"{run.path}: resumes after step {loop.step}", file=sys.stderr)
             if loop.step < x.optim.steps:  # samples are left if the checkpoint was deleted
                 shutil.rmtree(run.path / "samples", ignore_errors=True)
-            bar = {"total": x.optim.steps, "done": loop.step}
+            row: dict = {}
+            bar = {"total": x.optim.steps, "done": loop.step, "note": lambda: shown(row)}
             for step in tracked(steps, x.run_id, **bar) if progress else steps:
                 try:
                     on_step()
@@ -119,6 +121,11 @@ def train(
             (run.path / "checkpoint.pt").unlink(missing_ok=True)
     run.finish(contents=contents)
     return run.path
+
+
+def shown(row: dict) -> str:
+    """Return what the progress of a training shows of a step's row."""
+    return ", ".join(f"{key} {row[key]:.2f}" for key in SHOWN if key in row)
 
 
 class Loop:
