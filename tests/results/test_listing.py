@@ -1,0 +1,46 @@
+"""What `rlvr runs` lists of a results folder."""
+
+import json
+
+import pytest
+from refuses import refuses
+
+from common.results.files import write
+from common.results.listing import main, runs
+
+ROWS = (
+    "benchmark,metric,step,value\nb,pass@1,3,10\nb,pass@1,6,25\nb,pass@2,6,40\nc,pass@1,6,50.04\n"
+)
+
+
+@pytest.fixture
+def results(tmp_path):
+    for name in ("begun", "halfway", "done"):
+        write(tmp_path / "fade" / name / "config.yaml", "optim: {steps: 6}\n")
+    log = "".join(json.dumps({"step": step}) + "\n" for step in (1, 2, 3))
+    write(tmp_path / "fade" / "halfway" / "metrics.jsonl", log + '{"step": 4')  # cut off by a kill
+    write(tmp_path / "fade" / "done" / "metrics.csv", ROWS)
+    write(tmp_path / "fade" / "done" / "DONE", "{}")
+    write(tmp_path / "fade" / "drawn" / "config.yaml", "n: 4\n")  # an evaluation
+    write(tmp_path / "fade" / "figures" / "curve.csv", "x\n")
+    return tmp_path
+
+
+def test_every_run_is_listed_with_how_far_it_is_and_its_accuracy(results, capsys):
+    assert runs(results) == [
+        ("fade/begun", "step 0 of 6", ""),
+        ("fade/done", "done", "b 25.0, c 50.0"),
+        ("fade/drawn", "unfinished", ""),
+        ("fade/halfway", "step 3 of 6", ""),
+    ]
+    main([f"results_dir={results}"])
+    assert capsys.readouterr().out.splitlines()[2].split() == [
+        "fade/done",
+        "done",
+        *["b", "25.0,", "c", "50.0"],
+    ]
+
+
+def test_a_folder_without_runs_is_refused(tmp_path):
+    with refuses("results_dir", tmp_path):
+        main([f"results_dir={tmp_path}"])
