@@ -198,8 +198,10 @@ def headlines(x, claims: list[dict], stored: Path) -> Table:
     rerun at, or one for a claim that was not. `stored`: the paper's committed results."""
     title = f"{x.spec.title}: differences, with 95 % intervals over seeds"
     table = Table(*HEADLINE, title=title, box=box.SIMPLE_HEAD)
-    mine, theirs = x.verdicts.set_index("id"), pd.read_csv(stored / "claims.csv", index_col="id")
-    known = pd.read_csv(stored / "gaps.csv")
+    mine, theirs, known = x.verdicts.set_index("id"), x.verdicts.iloc[:0], x.gaps.iloc[:0]
+    if (stored / "claims.csv").exists():  # a paper that was just begun has none
+        theirs = pd.read_csv(stored / "claims.csv", index_col="id")
+        known = pd.read_csv(stored / "gaps.csv")
     for claim in (one for one in claims if one.get("headline")):
         name = claim["id"]
         made = [scope for scope in RERUNS if mine.at[name, scope] not in WITHOUT]
