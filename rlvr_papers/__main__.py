@@ -1,4 +1,5 @@
 """rlvr VERB [key=value ...]        rlvr VERB --help        rlvr --version
+eval "$(rlvr --completion)" completes verbs, keys and names in bash.
 
 {verbs}
 
@@ -13,6 +14,7 @@ from typing import NamedTuple
 from common.cli import guard
 from common.config.files import papers
 from common.errors import one_of
+from rlvr_papers import completion
 
 
 class Verb(NamedTuple):
@@ -57,6 +59,10 @@ def main() -> None:
         print(help_text())
     elif words[0] == "--version":
         print(f"rlvr-papers {metadata.version('rlvr-papers')}")
+    elif words[0] == "--completion":
+        print(completion.SCRIPT)
+    elif words[0] == "--complete":
+        print("\n".join(completion.choices(os.environ.get("COMP_LINE", ""), VERBS)))
     else:
         sys.path.append(os.getcwd())  # last, so that no file of the user hides a package
         guard(lambda: call(words))

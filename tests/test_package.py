@@ -15,6 +15,7 @@ from tiny import ROOT
 
 from common.errors import UserError
 from rlvr_papers import __main__ as front
+from rlvr_papers import completion
 from rlvr_papers.__main__ import HYDRA, VERBS
 
 
@@ -22,6 +23,20 @@ from rlvr_papers.__main__ import HYDRA, VERBS
 def test_every_verb_has_a_help_that_names_it(verb, capsys):
     front.call([verb, "--help"])
     assert f"rlvr {verb}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("rlvr rep", ["report ", "reproduce "]),
+        ("rlvr train pa", ["paper="]),
+        ("rlvr train paper=f_grpo method=f_g", ["f_grpo "]),
+        ("rlvr submit profile=h200", ["h200-4 "]),
+        ("rlvr train nothing=x", []),
+    ],
+)
+def test_bash_completes_verbs_keys_and_names(line, expected):
+    assert sorted(completion.choices(line, VERBS)) == expected
 
 
 def test_all_verbs_fit_a_screen():

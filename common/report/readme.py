@@ -134,7 +134,8 @@ def study(reference: Path) -> str:
             for reading in (LAST, EQUAL):
                 places += [(reading, DIVERSITY[1], f"{GRPO} {rate}") for rate in (RATE, LOWER)]
             cells = [
-                difference(mine.loc[place]) if place in mine.index else "not run" for place in places
+                difference(mine.loc[place]) if place in mine.index else "not run"
+                for place in places
             ]
             lines.append([name, method, *cells, _in_words(mine)])
         judged = pd.read_csv(reference / folder / "controls.csv")

@@ -1,6 +1,8 @@
 """The runs in a results folder, of every paper: how far each is, and its pass@1.
 
-rlvr runs [results_dir=results]
+    rlvr runs [results_dir=results]
+
+A run that is not done resumes where its command is typed again.
 """
 
 from pathlib import Path
