@@ -14,7 +14,7 @@ from typing import NamedTuple
 from common.cli import guard
 from common.config.files import papers
 from common.errors import one_of
-from rlvr_papers import completion
+from rlvr_papers.completion import SCRIPT, choices
 
 
 class Verb(NamedTuple):
@@ -60,9 +60,9 @@ def main() -> None:
     elif words[0] == "--version":
         print(f"rlvr-papers {metadata.version('rlvr-papers')}")
     elif words[0] == "--completion":
-        print(completion.SCRIPT)
+        print(SCRIPT)
     elif words[0] == "--complete":
-        print("\n".join(completion.choices(os.environ.get("COMP_LINE", ""), VERBS)))
+        print("\n".join(choices(os.environ.get("COMP_LINE", ""), VERBS)))
     else:
         sys.path.append(os.getcwd())  # last, so that no file of the user hides a package
         guard(lambda: call(words))

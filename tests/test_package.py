@@ -15,8 +15,8 @@ from tiny import ROOT
 
 from common.errors import UserError
 from rlvr_papers import __main__ as front
-from rlvr_papers import completion
 from rlvr_papers.__main__ import HYDRA, VERBS
+from rlvr_papers.completion import choices
 
 
 @pytest.mark.parametrize("verb", sorted(VERBS.keys() - set(HYDRA) | {"reproduce"}))
@@ -36,7 +36,7 @@ def test_every_verb_has_a_help_that_names_it(verb, capsys):
     ],
 )
 def test_bash_completes_verbs_keys_and_names(line, expected):
-    assert sorted(completion.choices(line, VERBS)) == expected
+    assert sorted(choices(line, VERBS)) == expected
 
 
 def test_all_verbs_fit_a_screen():
