@@ -25,7 +25,7 @@ from common.claims.single import ONE_RUN
 from common.config.files import REFERENCE, ROOT
 from common.config.words import options
 from common.report import verdicts
-from common.report.verdicts import KINDS, UNCLAIMED, Claim, Finding, Paper
+from common.report.verdicts import KINDS, UNCLAIMED, Finding, Paper
 from common.results.files import write
 from common.results.provenance import GREY
 
@@ -92,7 +92,6 @@ def _shown(paper: Paper, place: Path, own: bool) -> dict:
         "place": place,
         "own": own,
         "counts": counts(paper),
-        "told": {claim.id: told(claim) for claim in paper.headlines},
         "claims": [(name, [*some]) for name, some in groupby(paper.claims, lambda c: c.section)],
         "tables": tables if tables.exists() else None,
         "figures": figures,
@@ -115,13 +114,6 @@ def counts(paper: Paper) -> list[tuple[str, list[tuple[str, int]]]]:
 def mark(finding: Finding) -> str:
     """Return the colour and symbol of a verdict; grey where the files of its runs are gone."""
     return "grey" if finding.state in GREY else MARKS.get(finding.word, "none")
-
-
-def told(claim: Claim) -> str:
-    """Return the mark of the rerun that says most about a claim: a cluster's, else a laptop's."""
-    reruns = [claim.findings[scope] for scope in (SCOPES[2], LAPTOP)]
-    known = [one for one in reruns if one.word not in ("not run", UNCLAIMED)]
-    return mark((known or reruns)[0])
 
 
 def href(path: Path, folder: Path) -> str:
