@@ -23,7 +23,7 @@ SUBMITTER := $(if $(wildcard $(CLUSTER_VENV)/bin/python),$(CLUSTER_VENV),$(VENV)
 SUBMITTER_READY := $(or $(wildcard $(SUBMITTER)/bin/python),$(VENV)/.ready)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup gpu-day check test-quick types gate test lint docs bench report setup-cluster setup-cluster-cpu test-cluster test-slurm test-verl test-verl-start verl-next
+.PHONY: help setup base-models gpu-day check test-quick types gate test lint docs bench report setup-cluster setup-cluster-cpu test-cluster test-slurm test-verl test-verl-start verl-next
 
 help:
 	@grep -hE '^[a-z][a-zA-Z_%-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 26
@@ -52,6 +52,12 @@ endif
 
 compare-%: $(VENV)/.ready ## published against rerun, from results/ alone
 	$(RLVR) compare paper=$*
+
+# A stranger unpacks it in results/ and starts from these models. Another machine may make others from the same seeds.
+base-models: ## results/base-models.tar.gz: the study's nine base models, if their hashes are those of the study
+	cd results && sha256sum --check --quiet reference/study/base_models.sha256 && \
+	  sed -E 's|.* (.*)/.*|\1|' reference/study/base_models.sha256 | \
+	  tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -czf base-models.tar.gz -T - && sha256sum base-models.tar.gz
 
 report: $(VENV)/.ready ## results/report/index.html: what each paper claims, and what came out
 	$(RLVR) report

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from compositions import runs
 from PIL import Image
 from refuses import refuses
 from tiny import ROOT
@@ -30,6 +31,7 @@ from common.comparison.frontier import (
 )
 from common.metrics.bootstrap import holm
 from common.metrics.paired import two_way_interval
+from common.models import store
 from common.palette import look
 from common.results.files import read_csv
 from common.sweeps.plan import experiments, scales_of
@@ -528,3 +530,11 @@ def test_a_seed_without_its_base_model_is_left_out_of_a_comparison():
     orphan = (counts["method"] == BASE) & (counts["seed"] == 9)
     rows, _ = at_equal_accuracy(counts[~orphan], ["FADE vs GRPO at equal pass@1"])
     assert sorted(rows["seed"].unique()) == list(range(1, 9))
+
+
+def test_the_hashes_of_the_base_models_are_of_the_studys():
+    listed = (ROOT / "results" / "reference" / "study" / "base_models.sha256").read_text().split()
+    used = {store.identity(x.model) for x in runs("study", "countdown") if x.name == "base"}
+    assert len(used) == 9
+    assert sorted(listed[1::2]) == sorted(f"models/{name}/model.safetensors" for name in used)
+    assert {len(one) for one in listed[::2]} == {64}
