@@ -42,7 +42,7 @@ def load_checkpoint(path: str, device: str, *, key: str):
     from transformers import AutoModelForCausalLM
     from transformers.utils import logging
 
-    logging.disable_progress_bar()  # its bars for a few tensors break our progress bars
+    logging.disable_progress_bar()  # as in store.save
     tokenizer = load_tokenizer(path, key=key)
     with _read(path, key) as cached:
         model, loading = AutoModelForCausalLM.from_pretrained(

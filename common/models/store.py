@@ -61,6 +61,9 @@ def cached(hub: str, revision: str | None) -> bool:
 
 def save(model, tok, path: Path) -> None:
     """Save a Hugging Face checkpoint at `path`: each file is written beside it, then renamed."""
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()  # its bars for a few tensors break our progress bars
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         model.save_pretrained(temporary)
