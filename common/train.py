@@ -2,6 +2,7 @@
 (docs/your-own.md) with the values of configs/train.yaml."""
 
 import sys
+from shlex import quote
 
 from common.backends import run_experiment
 from common.cli import main as hydra
@@ -26,6 +27,6 @@ def train(x: Experiment) -> None:
     from common.sweeps.plan import placed  # imported here: --help must not wait for it
 
     path = run_experiment(placed(x))
-    sampled = f"rlvr evaluate model=huggingface model.path={path / 'model'} eval=..."
+    sampled = f"rlvr evaluate model=huggingface model.path={quote(str(path / 'model'))} eval=..."
     print(summary(path, sampled), file=sys.stderr)
     print(path)

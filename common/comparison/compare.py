@@ -14,6 +14,7 @@ or cannot be a result is named by file and line in `left_out`; everything else i
 import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from shlex import quote
 
 import pandas as pd
 from rich.console import Console
@@ -113,7 +114,7 @@ def compare(spec: Spec, root: Path, found: Gathering | None = None) -> None:
     print(compare_text.terminal(result))
     print(f"all of it: {page}; tables (.csv) beside it")
     print(f"figures:   {folder / 'figures'}")
-    print(f"next:      rlvr report results_dir={root}")
+    print(f"next:      rlvr report results_dir={quote(str(root))}")
 
 
 def assess(
