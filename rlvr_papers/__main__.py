@@ -39,7 +39,7 @@ GROUPS = {
         "figures": Verb("common.comparison.figures", "a paper's figures, from its tables"),
         "compare": Verb("common.comparison.compare", "published against rerun, with verdicts"),
         "diff": Verb("common.comparison.difference", "A - B: two methods or sets of runs, paired"),
-        "runs": Verb("common.results.listing", "what is in a results folder, and how far it is"),
+        "runs": Verb("common.report.runs", "what is in a results folder, and how far it is"),
         "report": Verb("common.report.page", "one page for all papers"),
     },
     "cluster": {

@@ -2,11 +2,12 @@
 
 import json
 
+import pandas as pd
 import pytest
 from refuses import refuses
 
+from common.report.runs import main, runs
 from common.results.files import write
-from common.results.listing import main, runs
 
 ROWS = (
     "benchmark,metric,step,value\nb,pass@1,3,10\nb,pass@1,6,25\nb,pass@2,6,40\nc,pass@1,6,50.04\n"
@@ -17,7 +18,7 @@ ROWS = (
 def results(tmp_path):
     for name in ("begun", "halfway", "done"):
         write(tmp_path / "fade" / name / "config.yaml", "optim: {steps: 6}\n")
-    log = "".join(json.dumps({"step": step}) + "\n" for step in (1, 2, 3))
+    log = "".join(json.dumps({"step": step, "reward": step / 10}) + "\n" for step in (1, 2, 3))
     write(tmp_path / "fade" / "halfway" / "metrics.jsonl", log + '{"step": 4')  # cut off by a kill
     write(tmp_path / "fade" / "done" / "metrics.csv", ROWS)
     write(tmp_path / "fade" / "done" / "DONE", "{}")
@@ -39,6 +40,16 @@ def test_every_run_is_listed_with_how_far_it_is_and_its_accuracy(results, capsys
         "done",
         *["b", "25.0,", "c", "50.0"],
     ]
+
+
+def test_the_curves_of_all_runs_are_drawn(results):
+    main([f"results_dir={results}", f"curves={results / 'curves'}"])
+    drawn = pd.read_csv(results / "curves.csv")
+    assert set(zip(drawn["run"], drawn["step"], strict=True)) == {
+        ("fade/halfway", step) for step in (1, 2, 3)
+    }
+    assert drawn["reward"].tolist() == [0.1, 0.2, 0.3]
+    assert (results / "curves.png").exists()
 
 
 def test_a_folder_without_runs_is_refused(tmp_path):

@@ -1,10 +1,13 @@
 """The runs in a results folder, of every paper: how far each is, and its pass@1.
 
-    rlvr runs [results_dir=results]
+    rlvr runs [results_dir=results] [curves=FILE]
 
-A run that is not done resumes where its command is typed again.
+curves=FILE draws the runs' training curves to FILE.png and .pdf, with their numbers in FILE.csv;
+results_dir may be any folder above them. A run that is not done resumes where its command is typed
+again.
 """
 
+import math
 from pathlib import Path
 
 import pandas as pd
@@ -14,17 +17,21 @@ from common.config.words import options
 from common.errors import require
 from common.results.files import whole_rows
 
+CURVES = ("reward", "entropy", "response_length", "grad_norm")
+NAMED = 16  # with more runs, a legend leaves no room for the curves
 HEAD = ("run", "state", "pass@1 in percent, after the last step")
 
 
 def main(words: list[str]) -> None:
-    root = Path(options(words, {"results_dir": "results"})["results_dir"])
-    found = runs(root)
+    given = options(words, {"results_dir": "results", "curves": ""})
+    root, found = Path(given["results_dir"]), runs(Path(given["results_dir"]))
     require(bool(found), "results_dir", root, "no run is below it; name another folder")
     widths = [max(map(len, column)) for column in zip(HEAD, *found, strict=True)]
     for line in (HEAD, *found):
         cells = (word.ljust(width) for word, width in zip(line, widths, strict=True))
         print("  ".join(cells).rstrip())
+    if given["curves"]:
+        draw(root, [name for name, *_ in found], Path(given["curves"]))
 
 
 def runs(root: Path) -> list[tuple[str, str, str]]:
@@ -54,3 +61,26 @@ def accuracy(run: Path) -> str:
     ]
     pairs = zip(rows["benchmark"], rows["value"], strict=True)
     return ", ".join(f"{name} {value:.1f}" for name, value in pairs)
+
+
+def draw(root: Path, names: list[str], target: Path) -> None:
+    """Draw a panel for each of CURVES and for pass@1 of each benchmark: a line a run, by step."""
+    from common.plotting import legend, panels, save  # a list need not wait for matplotlib
+
+    logs = [pd.DataFrame(whole_rows(root / name / "metrics.jsonl")) for name in names]
+    rows = pd.concat([log.assign(run=name) for name, log in zip(names, logs, strict=True)])
+    require("step" in rows, "curves", target, f"no run below {root} has trained")
+    shown = [name for name in rows if name in CURVES or name.startswith("pass@1/")]
+    figure, axes = panels(3, math.ceil(len(shown) / 3), layout="constrained")
+    for axis in axes.flat[len(shown) :]:
+        axis.set_axis_off()
+    for axis, column in zip(axes.flat, shown, strict=False):
+        for name, log in rows.dropna(subset=[column]).groupby("run", sort=False):
+            axis.plot(
+                log["step"], log[column], lw=1, marker="." if "@" in column else "", label=name
+            )
+        axis.set(xlabel="step", title=column)
+    if len(names) <= NAMED:
+        legend(figure, axes[0][0], columns=2)
+    save(figure, target, rows[["run", "step", *shown]])
+    print(f"curves: {target}.png, .pdf, .csv")
