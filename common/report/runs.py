@@ -63,12 +63,18 @@ def accuracy(run: Path) -> str:
     return ", ".join(f"{name} {value:.1f}" for name, value in pairs)
 
 
+def curves(run: Path) -> pd.DataFrame:
+    """Return a run's log by step, with CURVES as running means over a fiftieth of its steps."""
+    log = pd.DataFrame(whole_rows(run / "metrics.jsonl"))
+    there = log.columns.intersection(CURVES)
+    return log.assign(**log[there].rolling(max(1, len(log) // 50), min_periods=1).mean())
+
+
 def draw(root: Path, names: list[str], target: Path) -> None:
     """Draw a panel for each of CURVES and for pass@1 of each benchmark: a line a run, by step."""
     from common.plotting import legend, panels, save  # a list need not wait for matplotlib
 
-    logs = [pd.DataFrame(whole_rows(root / name / "metrics.jsonl")) for name in names]
-    rows = pd.concat([log.assign(run=name) for name, log in zip(names, logs, strict=True)])
+    rows = pd.concat([curves(root / name).assign(run=name) for name in names])
     require("step" in rows, "curves", target, f"no run below {root} has trained")
     shown = [name for name in rows if name in CURVES or name.startswith("pass@1/")]
     figure, axes = panels(3, math.ceil(len(shown) / 3), layout="constrained")
@@ -76,9 +82,8 @@ def draw(root: Path, names: list[str], target: Path) -> None:
         axis.set_axis_off()
     for axis, column in zip(axes.flat, shown, strict=False):
         for name, log in rows.dropna(subset=[column]).groupby("run", sort=False):
-            axis.plot(
-                log["step"], log[column], lw=1, marker="." if "@" in column else "", label=name
-            )
+            mark = "." if "@" in column else ""  # few points
+            axis.plot(log["step"], log[column], lw=1, marker=mark, label=name)
         axis.set(xlabel="step", title=column)
     if len(names) <= NAMED:
         legend(figure, axes[0][0], columns=2)
