@@ -5,7 +5,7 @@ GPU-hours are tokens over tokens per second. Where a number is not known, config
 span with its source, and the prediction is a range. At its low end responses are shorter, the
 shares of the accelerator's speed are better and response lengths are exponential, so that the
 longest of n has mean * ln(n) tokens. At its high end one response of each batch reaches the limit.
-docs/memory.md compares the range with what others measured. What cannot run is refused (fits.py).
+docs/speed.md compares the range with what others measured. What cannot run is refused (fits.py).
 
 Left out: queueing time, the attention operations of training (they count from some 16,000 tokens
 on), communication between GPUs, moving what is kept in main memory, saving checkpoints (their share

@@ -11,7 +11,7 @@ WITHIN = 0.15
 
 @pytest.mark.parametrize("model", ["Qwen/Qwen2.5-1.5B", "Qwen/Qwen2.5-7B", "Qwen/Qwen3-14B"])
 def test_the_formula_is_near_what_the_tracker_counts(model):
-    """Four layers of true size on one of eight GPUs; docs/memory.md has whole models."""
+    """Four layers of true size on one of eight GPUs; docs/speed.md has whole models."""
     shape = SHAPES[model] | {"num_hidden_layers": 4}
     size = size_of_config(shape)
     held = peak_gb(shape, gpus=8, tokens=16_384)

@@ -7,7 +7,7 @@ memory, where the CPU also makes the optimiser step (FSDP2's offload_policy). vL
 split over GPUs until they take at most half of its share, or over more if a profile's training is
 predicted to be faster then (sweeps/cost.py). All memory figures are estimates from
 sizes. They are within 15 % of what PyTorch's tracker counts, which was compared with a measurement
-for one model on one GPU (docs/memory.md). Imports no verl and no torch.
+for one model on one GPU (docs/speed.md). Imports no verl and no torch.
 """
 
 import math
