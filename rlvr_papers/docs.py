@@ -2,7 +2,7 @@
 
     make docs
 
-README.md has the table of headline claims, docs/evidence.md the counts of verdicts, and
+README.md has the table of the papers' methods, docs/evidence.md the counts of verdicts, and
 docs/cluster-week.md what reruns take, all from the committed results. The deviations in the papers'
 READMEs come from the papers' configurations.
 """
@@ -28,7 +28,7 @@ def pages() -> dict[str, str]:
     names = verdicts.papers(HOME, REFERENCE)
     found = [verdicts.paper(name, HOME, REFERENCE / name) for name in names]
     parts = {
-        "README.md": ("answers", readme.table(found, REFERENCE)),
+        "README.md": ("answers", readme.table(REFERENCE)),
         "docs/cluster-week.md": ("week", readme.week(found, REFERENCE)),
         "docs/evidence.md": ("verdicts", readme.verdicts(found)),
         "papers/study/README.md": ("study", readme.study(REFERENCE)),

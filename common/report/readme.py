@@ -1,8 +1,8 @@
 """The generated parts of README.md, docs/evidence.md, docs/cluster-week.md and
 papers/study/README.md, from the committed results.
 
-`make docs` writes the table of headline claims, the counts of verdicts, what reruns take, and the
-study's tables.
+`make docs` writes the table of the papers' methods, the counts of verdicts, what reruns take, and
+the study's tables.
 """
 
 from __future__ import annotations
@@ -12,24 +12,29 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.claims.file import LAPTOP, SCOPES
+from common.claims.file import LAPTOP
 from common.claims.text import difference
 from common.comparison.frontier import ACCURACY, BASE, DIVERSITY, GRPO, LOWER, RATE
 from common.comparison.text import table_title
-from common.report.verdicts import KINDS, RL, Claim, Paper, simulated
+from common.report.verdicts import KINDS, Paper
 from common.results.tables import markdown
 from common.sweeps.cost import Range
 
-# the method of each paper in the study, and the GRPO that it is compared with at its rate
-METHODS = ("F-GRPO (gamma=0.5)", "FADE", "IAC", "CW-GRPO (by group)", "GRPO-N")
+METHODS = {  # paper -> its method in the study
+    "f_grpo": "F-GRPO (gamma=0.5)",
+    "fade": "FADE",
+    "over_sharpening": "IAC",
+    "cov_grpo": "CW-GRPO (by group)",
+    "two_stage": "GRPO-N",
+}
 STUDY_HEAD = [
     *["testbed", "method", "pass@1, equal rate", "rare pass@64, equal rate", "one rate lower"],
     *["at equal pass@1, equal rate", "at equal pass@1, one rate lower", "in words"],
 ]
 HEAD = [
-    *["paper", "headline claim", "printed", "here"],
-    *["beside GRPO one learning rate lower", "verdict here"],
-    *["GPU-hours of the paper's tables", "power of one such rerun"],
+    *["method", "pass@1", "rare pass@64", "rare pass@64, GRPO one rate lower"],
+    *["rare pass@64 at equal pass@1", "the same, GRPO one rate lower"],
+    "GPU-hours of the paper's tables",
 ]
 GPUS, WEEK_HOURS = 16, 7 * 24  # of docs/cluster-week.md
 WEEK_HEAD = [
@@ -55,25 +60,18 @@ CONTROLLED = ("passes", "open", "fails", "not run")
 SHOWN = ("holds", "fails", "inconclusive", "mechanism not engaged", "not run")
 
 
-def table(papers: list[Paper], reference: Path) -> str:
-    """Return the README's table, a line for each headline claim on RL: the printed effect; the
-    effect in the study with its interval; the same against GRPO one learning rate lower, where the
-    study has that measure; the verdict; and how often one faithful run at the paper's size decides
-    the claim."""
+def table(reference: Path) -> str:
+    """Return the README's table: what each paper's method has beyond GRPO on Countdown, and the
+    predicted GPU-hours of the paper's own tables."""
     study = pd.read_csv(reference / "study" / "methods.csv")
     hours = pd.read_csv(reference / "gpu_hours.csv")
     hours = hours[(hours["part"] == "all") & (hours["seeds"] == 1)].set_index("paper")
     lines = []
-    for one in papers:
-        power = simulated(reference / one.name)
-        gaps = pd.read_csv(reference / one.name / "gaps.csv")
-        for claim in one.headlines:
-            if claim.kind == RL and not claim.ours:
-                link = f"[{one.title}](papers/{one.name}/README.md)"
-                *numbers, decided = _numbers(claim, gaps, study, power)
-                cost = str(Range(*hours.loc[one.name, ["low", "high"]]))
-                lines.append([link, claim.headline, *numbers, cost, decided])
-    return markdown(HEAD, lines, "llrrrlrr")
+    for paper, method in METHODS.items():
+        cost = Range(*hours.loc[paper, ["low", "high"]])
+        link = f"[{method}](papers/{paper}/README.md)"
+        lines.append([link, *_beyond(_rows(study, method)), str(cost)])
+    return markdown(HEAD, lines, "lrrrrrr")
 
 
 def week(papers: list[Paper], reference: Path) -> str:
@@ -95,30 +93,18 @@ def week(papers: list[Paper], reference: Path) -> str:
     return markdown(WEEK_HEAD, lines, "llrrrrrrrrr")
 
 
-def _numbers(claim: Claim, gaps: pd.DataFrame, study: pd.DataFrame, power: pd.DataFrame):
-    """Return the columns of HEAD from "printed" on."""
-    behind = {scope: one for scope, one in gaps[gaps["claim"] == claim.id].groupby("scope")}
-    printed, here = behind.get(SCOPES[0]), behind.get(LAPTOP)
-    yield f"{printed['difference'].mean():+.1f}" if printed is not None else "no number"
-    finding = claim.findings[LAPTOP]
-    yield "not run" if here is None else difference(here.iloc[0], finding.word)
-    yield "" if here is None else _lower(here.iloc[0], study)
-    yield finding.word
-    one = power[(power["claim"] == claim.id) & (power["seeds"] == 1)]
-    yield f"{one['decided'].iloc[0]:.0%}".replace("%", " %") if len(one) else "not known"
+def _rows(study: pd.DataFrame, method: str) -> pd.DataFrame:
+    mine = study[study["method"] == method]
+    return mine.set_index(["reading", "metric", "against"], drop=False)
 
 
-def _lower(row: pd.Series, study: pd.DataFrame) -> str:
-    """Return the same difference against GRPO one learning rate lower; "" for a claim that is read
-    at another step than the last or against another method than GRPO at the study's group size."""
-    baseline = str(row["b"]).rpartition("method=")[2]
-    if baseline not in (GRPO, f"{GRPO} (sequence mean)"):  # with a step it ends otherwise
-        return ""
-    method = str(row["a"]).rpartition("method=")[2]
-    same = study[(study["method"] == method) & (study["against"] == f"{GRPO} {LOWER}")]
-    same = same[(same["reading"] == LAST) & (same["metric"] == row["metric"])]
-    same = same[same["benchmark"] == row["benchmark"]].dropna(subset=["difference"])
-    return difference(same.iloc[0]) if len(same) else ""
+def _beyond(mine: pd.DataFrame) -> list[str]:
+    """Return what a method has beyond GRPO: pass@1 after the last step, then rare pass@64 after it
+    and at equal pass@1, each beyond GRPO at its rate and one rate lower."""
+    places = [(LAST, ACCURACY[1], f"{GRPO} {RATE}")]
+    for reading in (LAST, EQUAL):
+        places += [(reading, DIVERSITY[1], f"{GRPO} {rate}") for rate in (RATE, LOWER)]
+    return [difference(mine.loc[place]) if place in mine.index else "not run" for place in places]
 
 
 def study(reference: Path) -> str:
@@ -127,17 +113,9 @@ def study(reference: Path) -> str:
     lines, passed = [], []
     for folder, name in TESTBEDS.items():
         table = pd.read_csv(reference / folder / "methods.csv")
-        for method in METHODS:
-            mine = table[table["method"] == method]
-            mine = mine.set_index(["reading", "metric", "against"], drop=False)
-            places = [(LAST, ACCURACY[1], f"{GRPO} {RATE}")]
-            for reading in (LAST, EQUAL):
-                places += [(reading, DIVERSITY[1], f"{GRPO} {rate}") for rate in (RATE, LOWER)]
-            cells = [
-                difference(mine.loc[place]) if place in mine.index else "not run"
-                for place in places
-            ]
-            lines.append([name, method, *cells, _in_words(mine)])
+        for method in METHODS.values():
+            mine = _rows(table, method)
+            lines.append([name, method, *_beyond(mine), _in_words(mine)])
         judged = pd.read_csv(reference / folder / "controls.csv")
         for rate, one in judged.groupby("rate", sort=False):
             count = one["verdict"].value_counts()

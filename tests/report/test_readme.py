@@ -6,11 +6,10 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from test_verdicts import gap, stored, written
 from tiny import ROOT
 
-from common.comparison.frontier import GRPO, LOWER
-from common.report import readme, verdicts
+from common.comparison.frontier import GRPO, LOWER, RATE
+from common.report import readme
 from rlvr_papers import docs
 from rlvr_papers.docs import REFERENCE
 
@@ -58,64 +57,38 @@ def test_what_the_page_says_of_a_week_is_so():
 
 
 @pytest.fixture
-def shown(tmp_path):
-    """The README's lines of a paper with the headline claim `rl`, for its gaps and its verdict."""
-    home, folder = written(tmp_path / "papers"), tmp_path / "reference" / "p"
-    lower = {"method": "M", "against": f"{GRPO} {LOWER}", "reading": readme.LAST}
-    lower |= {"benchmark": "rare", "metric": "pass@64", "difference": -1.0, "low": -3, "high": 1}
+def stored_study(tmp_path):
+    """The committed rows of the study, and the hours of each paper in several parts."""
+    (tmp_path / "study").mkdir()
+    study = pd.read_csv(REFERENCE / "study" / "methods.csv")
+    of_all = {"part": "all", "seeds": 1, "low": 900, "high": 1200.4}
+    others = [of_all, of_all | {"part": "table1", "low": 1}, of_all | {"seeds": 3, "low": 2700}]
+    hours = [{"paper": paper} | one for paper in readme.METHODS for one in others]
+    pd.DataFrame(hours).to_csv(tmp_path / "gpu_hours.csv", index=False)
 
-    def lines(*gaps: dict, word="holds", power=()) -> list[list[str]]:
-        stored(folder, rl=word)
-        pd.DataFrame([gap(claim="exact"), *gaps]).to_csv(folder / "gaps.csv", index=False)
-        worlds = pd.DataFrame(power, columns=["claim", "world", "seeds", "decided"])
-        worlds.to_csv(folder / "power.csv", index=False)
-        (folder.parent / "study").mkdir()
-        table = pd.DataFrame([lower | {"p_holm": 0.5}])
-        table.to_csv(folder.parent / "study" / "methods.csv", index=False)
-        of_all = {"paper": "p", "part": "all", "seeds": 1, "low": 900, "high": 1200.4}
-        others = [of_all | {"part": "table1", "low": 1}, of_all | {"seeds": 3, "low": 2700}]
-        hours = pd.DataFrame([of_all, *others])
-        hours.to_csv(folder.parent / "gpu_hours.csv", index=False)
-        text = readme.table([verdicts.paper("p", home, folder)], folder.parent)
-        rows = [[x.strip() for x in line.split("|")[1:-1]] for line in text.splitlines()]
-        assert rows[0] == readme.HEAD
-        return rows[2:]
+    def lines(rows=study) -> list[list[str]]:
+        rows.to_csv(tmp_path / "study" / "methods.csv", index=False)
+        text = readme.table(tmp_path).splitlines()
+        return [[x.strip() for x in line.split("|")[1:-1]] for line in text][2:]
 
-    return lines
+    return study, lines
 
 
-def test_a_headline_claim_stands_with_its_effects_and_what_a_rerun_costs(shown):
-    ran = gap(a="table=strong, method=M", b=f"table=strong, method={GRPO}")
-    printed = [ran | {"scope": "published", "difference": x} for x in (2.0, 4.0)]
-    power = [("rl", "as_printed", 3, 0.9), ("rl", "as_printed", 1, 0.25), ("rl", "null", 1, 0.1)]
-    (line,) = shown(ran, *printed, power=power)  # our reading of it is no line
-    assert line[1:] == ["h", "+3.0", "+7.1 [3.4, 10.8]", "-1.0 [-3.0, 1.0]", "holds", *line[6:]]
-    assert line[6:] == ["900 to 1,200", "25 %"]
+def test_a_method_stands_with_its_effects_and_what_a_rerun_costs(stored_study):
+    study, lines = stored_study
+    fade = study[study["method"] == "FADE"].set_index(["reading", "metric", "against"])
+    last = fade.loc[(readme.LAST, "pass@64", f"{GRPO} {RATE}")]
+    row = next(line for line in lines() if "papers/fade/" in line[0])
+    assert row[2] == f"{last['difference']:+.1f} [{last['low']:.1f}, {last['high']:.1f}]"
+    assert row[-1] == "900 to 1,200"
+    assert len(row) == len(readme.HEAD)
 
 
-@pytest.mark.parametrize(
-    ("word", "low", "p"),
-    [("inconclusive", 3.39, True), ("holds", 3.39, False), ("inconclusive", -1.0, False)],
-)
-def test_the_corrected_p_stands_where_the_interval_alone_would_decide(shown, word, low, p):
-    (line,) = shown(gap(a="method=M", b=f"method={GRPO}", low=low), word=word)
-    assert line[5] == word
-    assert ("0.12" in line[3]) == p
-
-
-@pytest.mark.parametrize(
-    ("a", "b"),
-    [("method=M, step=6", f"method={GRPO}, step=6"), ("method=M", "method=GRPO (N=32)")],
-)
-def test_another_reading_has_no_effect_beside_the_lower_rate(shown, a, b):
-    (line,) = shown(gap(a=a, b=b))
-    assert line[4] == ""
-
-
-def test_what_was_not_run_has_no_effect(shown):
-    (line,) = shown(word="not run")
-    assert line[2:6] == ["no number", "not run", "", "not run"]
-    assert line[7] == "not known"
+def test_what_was_not_run_has_no_effect(stored_study):
+    study, lines = stored_study
+    found = lines(study[study["against"] != f"{GRPO} {LOWER}"])
+    assert all((line[3], line[5]) == ("not run", "not run") for line in found)
+    assert found[0][2] != "not run"
 
 
 def test_the_ladder_stands_beside_the_laptops_rows(tmp_path):
