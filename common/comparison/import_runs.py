@@ -6,8 +6,8 @@
 
 A file is CSV, plain or gzipped, with one row per problem: problem_id, n (samples) and c (how many
 were correct), and the columns table, model, method, benchmark, seed and step; a column with the
-same value everywhere may be given on the command line instead (docs/evaluating.md). `files` may also
-be a folder of such files. Two files are never merged into one evaluation, and nothing is written
+same value everywhere may be given on the command line instead (docs/evaluating.md). `files` may be
+a folder of such files too. Two files are never merged into one evaluation, and nothing is written
 unless every row can be used.
 """
 

@@ -150,7 +150,8 @@ class LlamaDecoder:
         see.
 
         This is done by two batched products: on a CPU they take half the time of
-        scaled_dot_product_attention, and on an H200 in float32 a fifth of it (decoding.txt).
+        scaled_dot_product_attention, and on an H200 in float32 a fifth of it
+        (results/reference/gpu/nvidia-h200/decoding.txt).
         """
         rows = q.shape[0]
         q = q.reshape(rows, self.kv_heads, -1, self.head_dim)
