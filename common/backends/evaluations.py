@@ -76,8 +76,7 @@ class Evaluations:
         again."""
         save(self.model, self.tokenizer, self.folder / "model")
         names, sampled = list(self.benchmarks), []
-        bar = {"total": len(names)}
-        for name in tracked(names, "last evaluation", **bar) if told else names:
+        for name in tracked(names, "last evaluation", total=len(names)) if told else names:
             path = self.folder / "samples" / f"{name}.jsonl.gz"
             if not path.exists():
                 drawn = self.sample(name, step, self.x.eval.n)
