@@ -1,0 +1,2 @@
+"""Losses on token log-probabilities, and how they are summed: pure functions with equation and
+source."""

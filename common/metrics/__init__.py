@@ -1,0 +1,1 @@
+"""pass@k, intervals, paired differences and fits: pure functions of counts and values."""

@@ -1,0 +1,2 @@
+"""Models: found or pretrained (`store`, `pretrain`), loaded, and run for log-probabilities
+(`policy`, `recorded`)."""

@@ -1,0 +1,1 @@
+"""Tasks that are made here: Countdown, arithmetic and mazes, their problems and demonstrations."""
