@@ -1,1 +1,2 @@
-"""What a scale of a paper runs (`plan`), in which order (`schedule`), and what it costs (`cost`)."""
+"""What a scale of a paper runs (`plan`), in which order (`schedule`), and what it costs
+(`cost`)."""
