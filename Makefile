@@ -50,8 +50,10 @@ else
 	$(RLVR) reproduce paper=$* scale=$(SCALE) $(if $(BUDGET),budget=$(BUDGET)) $(if $(SEEDS),seeds=$(SEEDS))
 endif
 
-compare-%: $(VENV)/.ready ## published against rerun, from results/ alone
-	$(RLVR) compare paper=$*
+SMOKE := $(if $(filter smoke,$(SCALE)),results_dir=results/smoke)
+
+compare-%: $(VENV)/.ready ## printed numbers next to yours [SCALE=smoke]
+	$(RLVR) compare paper=$* $(SMOKE)
 
 # A stranger unpacks it in results/ and starts from these models. Another machine may make others from the same seeds.
 base-models: ## results/base-models.tar.gz: the study's nine base models, if their hashes are those of the study
@@ -59,8 +61,8 @@ base-models: ## results/base-models.tar.gz: the study's nine base models, if the
 	  sed -E 's|.* (.*)/.*|\1|' reference/study/base_models.sha256 | \
 	  tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -czf base-models.tar.gz -T - && sha256sum base-models.tar.gz
 
-report: $(VENV)/.ready ## results/report/index.html: what each paper claims, and what came out
-	$(RLVR) report
+report: $(VENV)/.ready ## results/report/index.html: what each paper claims, and what came out [SCALE=smoke]
+	$(RLVR) report $(SMOKE)
 
 # No environment is made: a machine with a GPU has its own PyTorch, which PYTHON names.
 gpu-day: ## one NVIDIA GPU, half an hour: tests, speed, Table 4's mazes; again: goes on; PROGRAMME=ladder: the study at 10 M parameters [MINUTES=30] [PYTHON=python3] (docs/gpu.md)
