@@ -32,8 +32,8 @@ STUDY_HEAD = [
     *["at equal pass@1, equal rate", "at equal pass@1, one rate lower", "in words"],
 ]
 HEAD = [
-    *["method", "pass@1", "rare pass@64", "rare pass@64, GRPO one rate lower"],
-    *["rare pass@64 at equal pass@1", "the same, GRPO one rate lower"],
+    *["method", "pass@1", "rare pass@64", "rare pass@64, from GRPO at 3e-6"],
+    *["at equal pass@1: rare pass@64", "at equal pass@1, from GRPO at 3e-6"],
     "GPU-hours of the paper's tables",
 ]
 GPUS, WEEK_HOURS = 16, 7 * 24  # of docs/cluster-week.md
