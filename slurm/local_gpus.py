@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from common.sweeps.schedule import Job, schedule
+from common.sweeps.schedule import Scheduled, schedule
 from common.watch import die_with_parent
 from slurm.attempts import attempts, ended
 from slurm.job import AGAIN, Task
@@ -40,11 +40,11 @@ class LocalGpus:
         save and end, and then this process ends too."""
         tasks, running = {task.key: task for task in self.tasks}, dict[str, Running]()
         jobs = [
-            Job(key, self.needs[key], self.follows[key], max(1, task.gpus))
+            Scheduled(key, self.needs[key], self.follows[key], max(1, task.gpus))
             for key, task in tasks.items()
         ]
 
-        def begin(job: Job, places: list[str]) -> None:
+        def begin(job: Scheduled, places: list[str]) -> None:
             running[job.key] = Running(tasks[job.key], places, _start(tasks[job.key], places))
 
         def ended() -> Iterable[tuple[str, bool]]:
@@ -52,13 +52,13 @@ class LocalGpus:
             for key in [key for key, one in running.items() if one.child.poll() is not None]:
                 one = running.pop(key)
                 if (code := one.child.returncode) == AGAIN:
-                    begin(Job(key), one.places)
+                    begin(Scheduled(key), one.places)
                     continue
                 if code:
                     _note(tasks[key], f"failed: its process ended with code {code}")
                 yield key, code == 0
 
-        def lost(job: Job, lacking: list[str]) -> None:
+        def lost(job: Scheduled, lacking: list[str]) -> None:
             _note(tasks[job.key], f"not run, it needs {', '.join(lacking)}")
 
         for number in (signal.SIGTERM, signal.SIGUSR2):

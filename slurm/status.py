@@ -1,4 +1,4 @@
-"""The status of everything that was submitted: one cell per job, and no job is left out."""
+"""The status of everything that was submitted: one line per job, and no job is left out."""
 
 import time
 from collections import Counter
@@ -22,7 +22,7 @@ TAIL = 5  # lines of a failed job's log
 
 
 @dataclass(frozen=True)
-class Cell:
+class JobStatus:
     """The present state of one job. `state` is done, running, waiting, unknown (no SLURM to ask),
     or how a job that is not done has ended, mostly in SLURM's words: failed, cancelled, timeout,
     node_fail, gone."""
@@ -54,12 +54,12 @@ class Cell:
         return self.state != "done" and not self.queued
 
 
-def cells(root: Path, paper: str) -> list[Cell]:
-    """Return a cell for every job of every submission, according to the job's newest submission."""
+def statuses(root: Path, paper: str) -> list[JobStatus]:
+    """Return the status of every submitted job, according to its newest submission."""
     rows = records.latest(root, paper)
     slurm_ids = [r["job_id"] for r in rows.values() if not r["job_id"].startswith("pid-")]
     known = queue.states(slurm_ids) if queue.available() else {}
-    return [_cell(root, paper, row, known.get(row["job_id"])) for row in rows.values()]
+    return [_status(root, paper, row, known.get(row["job_id"])) for row in rows.values()]
 
 
 def made(root: Path, paper: str, job: plan.Job) -> tuple[str, ...]:
@@ -86,11 +86,11 @@ def record_comparison(root: Path, paper: str) -> None:
     write(records.folder(root, paper) / "compared", "\n".join(_finished(root, paper)) + "\n")
 
 
-def cancel(root: Path, paper: str) -> list[Cell]:
+def cancel(root: Path, paper: str) -> list[JobStatus]:
     """End every job that waits or runs, and return these jobs. What they stored stays."""
-    found = [cell for cell in cells(root, paper) if cell.queued]
-    pids = {cell.job_id for cell in found if cell.job_id.startswith("pid-")}
-    ids = [cell.job_id for cell in found if cell.job_id not in pids]
+    found = [job for job in statuses(root, paper) if job.queued]
+    pids = {job.job_id for job in found if job.job_id.startswith("pid-")}
+    ids = [job.job_id for job in found if job.job_id not in pids]
     if ids:
         queue.cancel(ids)
     for pid in pids:
@@ -106,27 +106,27 @@ def show(root: Path, paper: str, seeds: Sequence[int] = ()) -> str:
     """Return the status as text: counts, one line per job, or per job of these seeds, and failures
     with the end of their logs."""
     named = [f"-s{seed}-" for seed in seeds] or [""]  # as in run ids
-    found = [cell for cell in cells(root, paper) if any(one in cell.key for one in named)]
+    found = [job for job in statuses(root, paper) if any(one in job.key for one in named)]
     if not found:
         asked = f" with {seeds=}" if seeds else ""
         raise UserError(f"{records.folder(root, paper)}: nothing was submitted from here{asked}")
-    counts = Counter(cell.state for cell in found)
+    counts = Counter(job.state for job in found)
     lines = [f"{paper}: {len(found)} jobs; " + ", ".join(f"{n} {s}" for s, n in counts.items())]
-    lines += [_line(cell) for cell in found]
+    lines += [_line(job) for job in found]
     if both := [c for c in found if c.state == "done" and c.predicted_gpu_hours]:
         said = total(c.predicted_gpu_hours for c in both)
         was = sum(c.actual_gpu_hours or 0 for c in both)
         lines.append(f"GPU-hours of the {len(both)} done: predicted {said}, actual {was:.3g}")
-    lost = [cell for cell in found if cell.unfinished]
-    for cell in lost:
-        lines += ["", f"{cell.state.upper()}  {cell.key}  (job {cell.job_id}) {cell.detail}"]
-        lines += [f"    {line}" for line in cell.log]
+    lost = [job for job in found if job.unfinished]
+    for job in lost:
+        lines += ["", f"{job.state.upper()}  {job.key}  (job {job.job_id}) {job.detail}"]
+        lines += [f"    {line}" for line in job.log]
     if lost:
         lines += ["", f"{len(lost)} job(s) without a result; submit again to resume them"]
     return "\n".join(lines)
 
 
-def _cell(root: Path, paper: str, row: dict, known: queue.State | None) -> Cell:
+def _status(root: Path, paper: str, row: dict, known: queue.State | None) -> JobStatus:
     job = plan.Job(row["kind"], row["key"], None, makes=tuple(row.get("makes", ())))
     run, *more = (run_folder(root, paper, row["kind"], name) for name in job.makes)
     tries = attempts(Path(row["submission"]) / "runs" / row["key"])
@@ -140,7 +140,7 @@ def _cell(root: Path, paper: str, row: dict, known: queue.State | None) -> Cell:
     state, detail = _state(row, known, tries, done)
     rows = curve(run) if row["kind"] == "train" else []
     step, predicted = sum(progress(one, row["kind"]) for one in (run, *more)), row["predicted"]
-    return Cell(
+    return JobStatus(
         key=row["key"],
         kind=row["kind"],
         job_id=row["job_id"],
@@ -250,28 +250,28 @@ def _plain(text: str) -> str:
     return "".join(c if c.isprintable() else " " for c in text)
 
 
-def _line(cell: Cell) -> str:
-    parts = [f"{cell.state:9} {cell.kind:8} {cell.key}"]
-    if cell.kind in plan.EVALUATED:
-        parts.append(f"benchmark {cell.made}/{len(cell.makes)}")
-    if cell.steps:
-        what = {"train": "step", "command": "step", "measure": "model"}.get(cell.kind, "chunk")
-        parts.append(f"{what} {cell.step}/{cell.steps}")
-    if cell.reward is not None:
-        parts.append(f"reward {cell.reward:.3f}")
-    if cell.pass1 is not None:
-        parts.append(f"pass@1 {cell.pass1:.2f}")
-    if cell.health:
-        parts.append(cell.health if cell.health == "well" else f"UNWELL {cell.health}")
-    if cell.eta_hours is not None:
-        parts.append(f"ETA {cell.eta_hours:.2g} h")
-    if cell.attempts > 1:
-        parts.append(f"attempt {cell.attempts}")
-    if cell.predicted_gpu_hours is not None:
-        actual = "-" if cell.actual_gpu_hours is None else f"{cell.actual_gpu_hours:.2g}"
-        parts.append(f"GPU-h {actual} of {cell.predicted_gpu_hours} predicted")
-    if not cell.unfinished and cell.detail not in ("", "None"):
-        parts.append(f"({cell.detail})")
+def _line(job: JobStatus) -> str:
+    parts = [f"{job.state:9} {job.kind:8} {job.key}"]
+    if job.kind in plan.EVALUATED:
+        parts.append(f"benchmark {job.made}/{len(job.makes)}")
+    if job.steps:
+        what = {"train": "step", "command": "step", "measure": "model"}.get(job.kind, "chunk")
+        parts.append(f"{what} {job.step}/{job.steps}")
+    if job.reward is not None:
+        parts.append(f"reward {job.reward:.3f}")
+    if job.pass1 is not None:
+        parts.append(f"pass@1 {job.pass1:.2f}")
+    if job.health:
+        parts.append(job.health if job.health == "well" else f"UNWELL {job.health}")
+    if job.eta_hours is not None:
+        parts.append(f"ETA {job.eta_hours:.2g} h")
+    if job.attempts > 1:
+        parts.append(f"attempt {job.attempts}")
+    if job.predicted_gpu_hours is not None:
+        actual = "-" if job.actual_gpu_hours is None else f"{job.actual_gpu_hours:.2g}"
+        parts.append(f"GPU-h {actual} of {job.predicted_gpu_hours} predicted")
+    if not job.unfinished and job.detail not in ("", "None"):
+        parts.append(f"({job.detail})")
     return "  ".join(parts)
 
 

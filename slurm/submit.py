@@ -46,8 +46,8 @@ def submit(
     if profile.executor == "local":
         visible_gpus(profile)
     cost.predictions(jobs, profile)  # before a job is submitted, all must be able to run
-    waiting = [cell for cell in status.cells(root, paper) if cell.queued]
-    queued = {name: cell.job_id for cell in waiting for name in cell.makes}
+    waiting = [job for job in status.statuses(root, paper) if job.queued]
+    queued = {name: job.job_id for job in waiting for name in job.makes}
     made = [status.made(root, paper, job) for job in jobs]
     todo = plan.missing(jobs, {name for names in made for name in names}, {*queued})
     done = sum(names == job.makes for names, job in zip(made, jobs, strict=True))

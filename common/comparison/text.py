@@ -47,7 +47,7 @@ RERUNS = {
     "cluster": ("mean ± standard error over seeds", ""),
 }
 # model, method, column, and the cell's text by kind
-Cell = tuple[str, str, str, dict[str, str]]
+GridCell = tuple[str, str, str, dict[str, str]]
 
 
 # ---- tables of numbers
@@ -63,7 +63,7 @@ class Grid:
     lines: list[list[str]]
 
 
-def grid(title: str, cells: Iterable[Cell], order: Iterable[str] = ()) -> Grid:
+def grid(title: str, cells: Iterable[GridCell], order: Iterable[str] = ()) -> Grid:
     """Return the cells laid out by model, method and kind, with columns as in `order`, then as they
     appear. If there is one model, it stands in the title."""
     rows: dict[tuple[str, str], dict[str, dict[str, str]]] = {}

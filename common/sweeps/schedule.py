@@ -17,7 +17,7 @@ Task = tuple[str, Callable, tuple]  # title, function, arguments: all must be pi
 
 
 @dataclass(frozen=True)
-class Job:
+class Scheduled:
     key: str
     needs: Collection[str] = ()  # keys of the jobs that must have succeeded before
     follows: Collection[str] = ()  # keys of the jobs that must have ended before, failed or not
@@ -25,11 +25,11 @@ class Job:
 
 
 def schedule(
-    jobs: Sequence[Job],
+    jobs: Sequence[Scheduled],
     places: Sequence[str],
-    begin: Callable[[Job, list[str]], None],
+    begin: Callable[[Scheduled, list[str]], None],
     ended: Callable[[], Iterable[tuple[str, bool]]],
-    lost: Callable[[Job, list[str]], None],
+    lost: Callable[[Scheduled, list[str]], None],
 ) -> list[str]:
     """Begin every job on places of its own, once the jobs that it waits for have ended. Return the
     keys of the failed jobs. A failure stops only the jobs that need the failed one.
@@ -41,7 +41,7 @@ def schedule(
     """
     waiting, running, done, failed = list(jobs), dict[str, list[str]](), set[str](), set[str]()
 
-    def next_job() -> Job | None:
+    def next_job() -> Scheduled | None:
         for job in waiting:
             if failed.intersection(job.needs) or done.issuperset([*job.needs, *job.follows]):
                 return job
@@ -83,7 +83,7 @@ def run_all(tasks: list[Task], workers: int, then: Sequence[Task] = ()) -> None:
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_start_worker)
     every = dict(enumerate([*tasks, *then]))
-    jobs = [Job(str(i), needs=("0",) if i >= len(tasks) else ()) for i in every]
+    jobs = [Scheduled(str(i), needs=("0",) if i >= len(tasks) else ()) for i in every]
     futures: dict[Future, str] = {}
     failed: dict[str, str] = {}
     columns = (*Progress.get_default_columns(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -93,7 +93,7 @@ def run_all(tasks: list[Task], workers: int, then: Sequence[Task] = ()) -> None:
         short = running if len(running) <= SHOWN else f"{running[: SHOWN - 3]}..."
         progress.update(bar, description=short or "runs")
 
-    def begin(job: Job, _: list[str]) -> None:
+    def begin(job: Scheduled, _: list[str]) -> None:
         _, function, args = every[int(job.key)]
         futures[pool.submit(function, *args)] = job.key
         name_running()

@@ -268,7 +268,7 @@ def test_the_layout_of_a_gpus_memory_reaches_verl(
     monkeypatch.setattr("common.backends.verl.backend.sizes_of", lambda x: [size])
     x = replace(load(["sampling.prompts=64"], "f_grpo"), backend="verl", verl=given)
     where = place(tmp_path, nodes=1, gpus=gpus)
-    chosen = backend.laid_out(x, where, 1700, tuning.tuned(x.verl)) | tuning.tuned(x.verl)
+    chosen = backend.layout_keys(x, where, 1700, tuning.tuned(x.verl)) | tuning.tuned(x.verl)
     assert seen == [pytest.approx(card.total_memory)]  # GB, not the GiB by which GPUs are named
     verls = composed(x, where, 1700, 4096, chosen)
     actor = omega_conf_to_dataclass(verls.actor_rollout_ref.actor)

@@ -82,8 +82,8 @@ class Lab:
         submit(Chosen(runs, evaluated, {}, measures, gates), **where, say=said.append)
         return said
 
-    def cells(self) -> dict:
-        return {cell.key: cell for cell in status.cells(self.root, self.paper)}
+    def statuses(self) -> dict:
+        return {one.key: one for one in status.statuses(self.root, self.paper)}
 
     def show(self) -> str:
         return status.show(self.root, self.paper)
@@ -98,9 +98,9 @@ class Lab:
         return met
 
     def settled(self, seconds: float = PATIENCE) -> dict:
-        """Wait until nothing is queued; returns the cells."""
+        """Wait until nothing is queued; returns the statuses."""
         self.wait(lambda: sh("squeue", "-h") == "", seconds)
-        return self.cells()
+        return self.statuses()
 
     def step(self, run) -> int:
         return progress(self.root / self.paper / run.run_id, "train")
@@ -126,7 +126,7 @@ class Lab:
         return [row for rows in found for row in rows]
 
     def job(self, run) -> str:
-        return self.cells()[run.run_id].job_id
+        return self.statuses()[run.run_id].job_id
 
     def content(self, run) -> dict[str, bytes]:
         """Every file of a finished run but those that tell when and where it ran."""

@@ -29,10 +29,10 @@ def test_preempted(lab, whole, hold):
     saved = [lab.step(run) for run in runs]
     assert min(saved) >= 15
     assert max(saved) < runs[0].optim.steps
-    lab.wait(lambda: all(cell.state == "waiting" for cell in lab.cells().values()))
+    lab.wait(lambda: all(one.state == "waiting" for one in lab.statuses().values()))
     assert lab.submit(runs)[-1].endswith("0 to submit")
     lab.hasten(2)
-    assert {cell.state for cell in lab.settled().values()} == {"done"}
+    assert {one.state for one in lab.settled().values()} == {"done"}
     for run, step in zip(runs, saved, strict=True):
         again = lab.attempts(run)[2]
         assert again["step"] == step  # not a step was repeated
@@ -52,20 +52,22 @@ def test_each_element_of_an_array_has_a_fate_of_its_own(lab, whole, hold):
         os.kill(pid, signal.SIGKILL)
         sh("scancel", lab.job(never))
         sh("scancel", lab.job(cancelled))
-    lab.wait(lambda: all(lab.cells()[run.run_id].unfinished for run in (killed, cancelled, never)))
-    cells = lab.cells()
-    assert cells[back.run_id].queued
-    assert cells[killed.run_id].state == "failed"
-    assert cells[cancelled.run_id].state == "cancelled"
-    assert cells[never.run_id].state in ("cancelled", "gone")
-    assert cells["compare"].queued  # it waits for the requeued one
+    lab.wait(
+        lambda: all(lab.statuses()[run.run_id].unfinished for run in (killed, cancelled, never))
+    )
+    statuses = lab.statuses()
+    assert statuses[back.run_id].queued
+    assert statuses[killed.run_id].state == "failed"
+    assert statuses[cancelled.run_id].state == "cancelled"
+    assert statuses[never.run_id].state in ("cancelled", "gone")
+    assert statuses["compare"].queued  # it waits for the requeued one
     assert lab.submit([back, killed])[0].endswith("2 queued, 2 to submit")
     lab.hasten(0)
-    cells = lab.settled()
-    assert cells[cancelled.run_id].unfinished  # it stays in the status, with what it had reached
-    assert cells[cancelled.run_id].step >= 15
+    statuses = lab.settled()
+    assert statuses[cancelled.run_id].unfinished  # it stays in the status, with what it had reached
+    assert statuses[cancelled.run_id].step >= 15
     for run in (back, killed):
-        assert cells[run.run_id].state == "done"
+        assert statuses[run.run_id].state == "done"
         assert lab.content(run) == whole[2][run.seed]
         starts = [row["step"] for row in lab.attempts(run) if "start" in row]
         assert starts[0] == 0
@@ -81,7 +83,7 @@ def test_time_limit(lab, whole, hold):
         began = lab.attempts(run)
         clock = began[-1]["start"] + 75
         lab.wait(lambda: time.time() > clock or len(lab.attempts(run)) > len(began))
-    lab.wait(lambda: lab.cells()[run.run_id].state == "waiting")
+    lab.wait(lambda: lab.statuses()[run.run_id].state == "waiting")
     stopped = [row["how"] for row in lab.attempts(run) if "end" in row]
     assert stopped
     assert all(how.startswith(("stopped: the clock", "stopped: USR2")) for how in stopped)
@@ -123,13 +125,13 @@ def test_a_fault_is_tried_again_and_an_unwell_run_is_not(lab):
     for ends in (2, 4):  # lines of attempts.jsonl
         lab.wait(lambda ends=ends: len(lab.attempts(faulty)) == ends)
         lab.hasten()
-    cells = lab.settled()
-    assert cells[faulty.run_id].state == "done"
+    statuses = lab.settled()
+    assert statuses[faulty.run_id].state == "done"
     starts = [row for row in lab.attempts(faulty) if "start" in row]
     assert [row["step"] for row in starts] == [0, 2, 4]
     assert starts[0]["node"] not in {row["node"] for row in starts[1:]}  # CUDA failed there
-    assert cells[unwell.run_id].state == "failed"
-    assert cells[unwell.run_id].step == 3
+    assert statuses[unwell.run_id].state == "failed"
+    assert statuses[unwell.run_id].step == 3
     assert [row["how"][:19] for row in lab.attempts(unwell)[1:]] == ["failed: grad_norm=n"]
     assert "UNWELL grad_norm=nan" in lab.show()
 

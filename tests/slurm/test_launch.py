@@ -37,8 +37,8 @@ def test_a_launcher_names_every_printed_table_that_rows_stand_for(paper):
     tables = tables_of(paper)
     scales = [s for s in asked(paper).scales if s.startswith("cluster") or s == "gpu"]
     there = set().union(*(keys(paper, scale) for scale in scales))
-    for table, cells in published(ROOT / "papers" / paper / "published").groupby("table"):
-        wanted = reruns_of(paper, cells)
+    for table, statuses in published(ROOT / "papers" / paper / "published").groupby("table"):
+        wanted = reruns_of(paper, statuses)
         assert wanted <= there
         assert (table in tables) == bool(wanted), table
         if wanted:

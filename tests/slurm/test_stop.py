@@ -60,7 +60,7 @@ def test_without_accounting_the_queue_and_our_own_records_tell(tmp_path, monkeyp
         own = there / "runs" / key / "attempts.jsonl"
         write(own, "".join(json.dumps(line) + "\n" for line in lines))
     write(tmp_path / "f_grpo" / "done" / "DONE", "{}")
-    found = {cell.key: (cell.state, cell.detail) for cell in status.cells(tmp_path, "f_grpo")}
+    found = {one.key: (one.state, one.detail) for one in status.statuses(tmp_path, "f_grpo")}
     assert found["runs"] == ("running", "None")
     assert found["done"] == ("done", "")
     assert found["failed"] == ("failed", "failed: no space left")

@@ -33,10 +33,12 @@ SHORT = ("optim.steps=6", "eval.every=3", "checkpoint_every=2", "keep_checkpoint
 
 def test_an_array_runs_and_the_comparison_follows(whole):
     lab, runs, contents = whole
-    cells = lab.cells()
-    assert {cell.state for cell in cells.values()} == {"done"}
-    assert set(cells) == {run.run_id for run in runs} | {"compare"}  # the model was there already
-    assert len({cell.job_id.split("_")[0] for cell in cells.values()}) == 2  # one array, one job
+    statuses = lab.statuses()
+    assert {one.state for one in statuses.values()} == {"done"}
+    assert set(statuses) == {run.run_id for run in runs} | {
+        "compare"
+    }  # the model was there already
+    assert len({one.job_id.split("_")[0] for one in statuses.values()}) == 2  # one array, one job
     assert contents[1] != contents[2]
     rows = (lab.root / "f_grpo" / "comparison.csv").read_text()
     assert rows.count("\n") > 10
@@ -60,8 +62,8 @@ def test_jobs_import_the_snapshot_not_the_checkout(lab):
     (submission,) = (lab.root / "f_grpo" / "cluster").glob("2*")
     broken = submission / "code" / "common" / "backends" / "__init__.py"
     broken.write_text("raise ImportError('this is the snapshot')\n")
-    cell = lab.settled()[run.run_id]
-    assert cell.state == "failed"
+    one = lab.settled()[run.run_id]
+    assert one.state == "failed"
     assert "this is the snapshot" in lab.show()
 
 
@@ -69,8 +71,8 @@ def test_a_results_folder_of_any_name(lab):
     lab.root = lab.root.rename(lab.root.with_name("100%u of it's"))
     runs = lab.runs(1, 2, overrides=(f'results_dir="{lab.root}"', "optim.steps=2", "eval.every=2"))
     lab.submit(runs, partition="high")
-    cells = lab.settled()
-    assert {cells[run.run_id].state for run in runs} == {"done"}, lab.show()
+    statuses = lab.settled()
+    assert {statuses[run.run_id].state for run in runs} == {"done"}, lab.show()
     logs = {Path(row["log"]) for row in records.latest(lab.root, lab.paper).values()}
     assert len(logs) == 3  # an array of two, and the comparison
     assert all(log.exists() for log in logs)
@@ -92,8 +94,8 @@ def test_two_methods_two_seeds_are_trained_evaluated_and_compared(lab):
     evaluated = lab.evaluations(runs, checkpoint="best", baselines={"f_grpo": "grpo"})
     said = lab.submit(runs, evaluated)
     assert [line.split()[:2] for line in said[2:-1]] == [["train", "4"], *[["evaluate", "1"]] * 4]
-    cells = lab.settled()
-    assert {cell.state for cell in cells.values()} == {"done"}, lab.show()
+    statuses = lab.settled()
+    assert {one.state for one in statuses.values()} == {"done"}, lab.show()
     assert lab.show().count("benchmark 2/2  chunk 6/6") == 4
     rows = gather(lab.root, "f_grpo").scopes["cluster"].rows
     for e in evaluated:
@@ -146,8 +148,8 @@ def test_what_stands_before_and_after_a_training_runs_in_its_order(lab):
     )
     evaluated = lab.evaluations([x], scored=["Rare"])
     lab.submit([x], evaluated, [measure], [Gated(gate, read, [], x, {x.name})])
-    cells = lab.settled()
-    assert {cell.state for cell in cells.values()} == {"done"}, lab.show()
+    statuses = lab.settled()
+    assert {one.state for one in statuses.values()} == {"done"}, lab.show()
     (scored,) = (e for e in evaluated if e.scores)
     order = [rates.path, gate.path, lab.root / x.paper / x.run_id, scored.path]
     ends = [(path / "DONE").stat().st_mtime for path in (read.path, *order)]
@@ -172,21 +174,21 @@ def test_a_failed_training_job_takes_its_evaluations_with_it_and_is_named(
     (place / "checkpoint.pt").write_bytes(b"damaged")
     evaluated = lab.evaluations([good, bad])
     lab.submit([good, bad], evaluated)
-    cells = lab.settled()
-    assert cells[good.run_id].state == "done"
-    assert cells[bad.run_id].state == "failed"
-    lost = [c for c in cells.values() if c.kind == "evaluate" and c.state != "done"]
+    statuses = lab.settled()
+    assert statuses[good.run_id].state == "done"
+    assert statuses[bad.run_id].state == "failed"
+    lost = [c for c in statuses.values() if c.kind == "evaluate" and c.state != "done"]
     assert [(c.made, len(c.makes)) for c in lost] == [(0, 2)]
-    assert cells["compare"].state == "done"
+    assert statuses["compare"].state == "done"
     shown = lab.show()
     assert f"FAILED  {bad.run_id}" in shown
     assert "checkpoint.pt is damaged" in shown
     (tmp_path / "sacct").write_text("#!/bin/sh\necho 'accounting is disabled' >&2; exit 1\n")
     (tmp_path / "sacct").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    again = lab.cells()
+    again = lab.statuses()
     assert {key: c.state for key, c in again.items() if c.kind != "evaluate"} == {
-        key: c.state for key, c in cells.items() if c.kind != "evaluate"
+        key: c.state for key, c in statuses.items() if c.kind != "evaluate"
     }
     assert {again[c.key].state for c in lost} == {"gone"}
     assert "accounting is disabled" in again[lost[0].key].detail
@@ -194,14 +196,14 @@ def test_a_failed_training_job_takes_its_evaluations_with_it_and_is_named(
     assert lab.submit([good, bad], evaluated)[0] == (
         "4 of 6 jobs done, 0 queued, 3 to submit"  # it, its evaluations, the comparison
     )
-    assert {cell.state for cell in lab.settled().values()} == {"done"}
+    assert {one.state for one in lab.settled().values()} == {"done"}
 
 
 def test_cancel_ends_everything(lab):
     lab.submit(lab.runs(1, 2))
     assert len(status.cancel(lab.root, "f_grpo")) == 3
-    cells = lab.settled()
-    assert all(c.unfinished for c in cells.values()), cells
+    statuses = lab.settled()
+    assert all(c.unfinished for c in statuses.values()), statuses
 
 
 def without_slurm(lab, *runs) -> None:
@@ -213,13 +215,13 @@ def test_cancel_without_slurm(lab):
     (run,) = lab.runs(1, overrides=("optim.steps=20000", "eval.every=20000"))
     without_slurm(lab, run)
     lab.training(run)
-    assert lab.cells()[run.run_id].state == "running"
+    assert lab.statuses()[run.run_id].state == "running"
     assert len(status.cancel(lab.root, "f_grpo")) == 2
-    lab.wait(lambda: not any(cell.queued for cell in lab.cells().values()))
+    lab.wait(lambda: not any(one.queued for one in lab.statuses().values()))
     step = lab.step(run)
     time.sleep(1)
     assert lab.step(run) == step
-    assert lab.cells()[run.run_id].state == "failed"
+    assert lab.statuses()[run.run_id].state == "failed"
 
 
 def test_an_executor_without_slurm(lab):
@@ -228,10 +230,10 @@ def test_an_executor_without_slurm(lab):
     place.mkdir(parents=True)
     (place / "checkpoint.pt").write_bytes(b"damaged")
     without_slurm(lab, *runs)
-    lab.wait(lambda: not any(cell.queued for cell in lab.cells().values()))
-    cells = lab.cells()
-    assert cells[runs[0].run_id].state == "failed"
-    assert cells[runs[1].run_id].state == cells["compare"].state == "done"
+    lab.wait(lambda: not any(one.queued for one in lab.statuses().values()))
+    statuses = lab.statuses()
+    assert statuses[runs[0].run_id].state == "failed"
+    assert statuses[runs[1].run_id].state == statuses["compare"].state == "done"
     assert "checkpoint.pt is damaged" in lab.show()
 
 

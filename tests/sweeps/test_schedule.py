@@ -13,7 +13,7 @@ from processes import alive
 from tiny import ROOT
 
 from common.errors import UserError
-from common.sweeps.schedule import Job, run_all, schedule
+from common.sweeps.schedule import Scheduled, run_all, schedule
 
 SLEEPERS = """
 import time, os, sys
@@ -65,7 +65,7 @@ def test_the_order_and_the_places(jobs, bad, told):
     def lost(job, lacking):
         seen.append(f"{job.key} lacks {','.join(lacking)}")
 
-    made = [Job(key, **words) for key, words in jobs.items()]
+    made = [Scheduled(key, **words) for key, words in jobs.items()]
     failed = schedule(made, ["0", "1"], begin, ended, lost)
     assert seen == told
     assert failed == [key for key in jobs if key == bad or f"{key} lacks" in " ".join(told)]

@@ -61,7 +61,7 @@ def train(
     place = here(x, run.path)
     longest, context = prepare(x, place)
     run.keep_sets(sets(x))
-    keys = laid_out(x, place, longest, chosen)
+    keys = layout_keys(x, place, longest, chosen)
     send = mirror(x, run.path, checkpointed(place.work))
     with Progress(disable=not progress) as bar:
         task = bar.add_task(x.run_id, total=x.optim.steps, completed=checkpointed(place.work))
@@ -195,7 +195,9 @@ def prepare(x: Experiment, place: config.Place) -> tuple[int, int]:
     return longest, context
 
 
-def laid_out(x: Experiment, place: config.Place, longest: int, chosen: dict) -> dict[str, object]:
+def layout_keys(
+    x: Experiment, place: config.Place, longest: int, chosen: dict
+) -> dict[str, object]:
     """Return verl's keys that fit the memory of these GPUs (layout.py). There are none for a model
     whose sizes transformers cannot tell."""
     stand = stand_in()
