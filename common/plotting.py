@@ -74,7 +74,7 @@ def by_seed(
 
 
 def save(figure, path: Path, drawn: pd.DataFrame | None) -> None:
-    """Save `figure` as `path`.pdf and .png beside `path`.csv, which holds exactly the numbers
+    """Save `figure` as `path`.pdf and .png next to `path`.csv, which holds exactly the numbers
     `drawn`; no CSV where they are None: those of a stored table, as they are.
 
     Time stamps are left out, so the same numbers give the same bytes.

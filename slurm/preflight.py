@@ -110,8 +110,8 @@ def _installed(what: str, *names: str) -> None:
         there = " and ".join(f"{n} {v}" for n, v in sorted(found, key=str) if v) or "none"
         wanted = " or ".join(f"{name} {version}" for name, version in sorted(pinned))
         raise UserError(
-            f"{what}: needs {wanted}; beside {sys.executable} there is {there}; make setup-cluster,"
-            " and submit from .venv-cluster (VENV=.venv-cluster)"
+            f"{what}: needs {wanted}; next to {sys.executable} there is {there}; "
+            "make setup-cluster, and submit from .venv-cluster (VENV=.venv-cluster)"
         )
 
 

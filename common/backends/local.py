@@ -46,7 +46,7 @@ from common.seeds import generator, in_turn
 from common.types import Outcome, Prompt, RolloutBatch, Verify
 from common.verifiers.guard import judges
 
-SHOWN = ("reward", "entropy", "response_length")  # a step's numbers beside its progress
+SHOWN = ("reward", "entropy", "response_length")  # a step's numbers next to its progress
 UNDECIDED: list[Outcome] = ["unparsed", "timeout", "error"]  # outcomes whose share is logged
 
 

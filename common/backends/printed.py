@@ -63,7 +63,7 @@ class Compared(NamedTuple):
 
 
 def beside(x: Experiment, sampled: Sampled | None = None) -> list[Compared]:
-    """Return every printed row with our value beside it."""
+    """Return every printed row with our value next to it."""
     folder = ROOT / "papers" / x.paper / "published"
     with open(folder / "hyperparameters.csv", newline="") as file:
         printed = list(csv.DictReader(file))

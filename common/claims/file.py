@@ -10,7 +10,7 @@ from common.errors import UserError, require, unknown
 
 SCOPES = ("published", "laptop", "cluster")
 PUBLISHED, LAPTOP, CLUSTER = SCOPES
-# form: (required keys, optional keys). In YAML an order's other keys stand beside `order`; all keys
+# form: (required keys, optional keys). In YAML an order's other keys stand next to `order`; all
 # of another form stand inside it.
 FORMS = {
     "order": ({"order", "relation"}, {"margin"}),

@@ -1,4 +1,4 @@
-"""Each published cell beside the result of the cluster runs. Its rerun is a cluster row with the
+"""Each published cell next to the result of the cluster runs. Its rerun is a cluster row with the
 same table, model, method, benchmark and metric, or a closed form; a laptop run never is."""
 
 import re
@@ -41,7 +41,7 @@ def with_sampling(rows: pd.DataFrame, behind: Counts) -> pd.DataFrame:
 
 
 def with_best(spec: Spec, rows: pd.DataFrame, behind: Counts) -> pd.DataFrame:
-    """Return the rows and, for every best@k that `Spec.metrics` prints, its row beside each row of
+    """Return the rows and, for every best@k that `Spec.metrics` prints, its row next to each row of
     pass@k, from the same counts."""
     parts = [rows]
     for metric in spec.metrics if len(rows) else ():

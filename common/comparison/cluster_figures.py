@@ -2,7 +2,7 @@
 rows.
 
 A figure of printed cells shows what the comparison says about them: the rerun with the interval in
-which a printed number is within noise, and the printed number beside it. A figure whose rows are
+which a printed number is within noise, and the printed number next to it. A figure whose rows are
 not all there is not drawn, and its `Figure` says what is missing.
 """
 
@@ -58,7 +58,7 @@ def draw(spec: Spec, root: Path, cells: pd.DataFrame, cluster: Gathered) -> list
 
 
 def markdown(made: list[Figure]) -> str:
-    """Return the section on figures in comparison.md, which lies beside figures/."""
+    """Return the section on figures in comparison.md, which lies next to figures/."""
     if not made:
         return ""
     lines = ["\n## The paper's figures from cluster rows\n"]

@@ -1,4 +1,4 @@
-"""Compare a paper's published results with the rerun: verdicts on claims, printed cells beside
+"""Compare a paper's published results with the rerun: verdicts on claims, printed cells next to
 reruns, and where each number comes from.
 
     rlvr compare paper=NAME [results_dir=results]
@@ -112,7 +112,7 @@ def compare(spec: Spec, root: Path, found: Gathering | None = None) -> None:
     console = Console(markup=False, width=None if sys.stdout.isatty() else WIDTH)
     console.print(compare_text.headlines(result, claims, REFERENCE / spec.paper))
     print(compare_text.terminal(result))
-    print(f"all of it: {page}; tables (.csv) beside it")
+    print(f"all of it: {page}; tables (.csv) next to it")
     print(f"figures:   {folder / 'figures'}")
     print(f"next:      rlvr report results_dir={quote(str(root))}")
 

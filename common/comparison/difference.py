@@ -67,7 +67,7 @@ def main(words: list[str]) -> None:
 
 
 def apart(a: list[Path], b: list[Path]) -> dict[str, str]:
-    """Return the settings beside the method in which two sets of training runs differ, with the
+    """Return the settings next to the method in which two sets of training runs differ, with the
     values of A and of B. Of base models those of equal seeds are compared."""
     runs = ([run for run in side if "optim" in config_of(run)] for side in (a, b))
     sides = [{config_of(run).get("seed"): settings(run) for run in side} for side in runs]

@@ -1,7 +1,7 @@
-"""Gains: for each printed pair of a method and its baseline, the rerun's gain beside the printed
+"""Gains: for each printed pair of a method and its baseline, the rerun's gain next to the printed
 one, on the same problems.
 
-Two tests are shown beside each gain. `p_samples` is F-GRPO's App. I: do these two finished models
+Two tests are shown next to each gain. `p_samples` is F-GRPO's App. I: do these two finished models
 differ when samples are drawn again? `p_problems` is ours: would they differ on further problems?
 Neither accounts for seeds, so the verdict rests on neither.
 """

@@ -32,7 +32,7 @@ class Spec:
     paper: str
     title: str
     published: list[tuple[str, str, Columns]]  # printed table, its caption, its shown columns
-    # further result rows, from theory and simulation, beside the gathered ones
+    # further result rows, from theory and simulation, next to the gathered ones
     own_rows: Callable[[Path], list[pd.DataFrame]]
     # result rows from the logs of the cluster runs that the given rows name
     logged_rows: Callable[[Path, pd.DataFrame], list[pd.DataFrame]] = lambda root, rows: []

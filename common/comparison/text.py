@@ -241,7 +241,7 @@ def terminal(x) -> str:
         if set(verdicts) - {NOT_RUN}:
             lines.append(f"{title}: {_counts(verdicts, order)}")
     if len(x.replicated):
-        lines.append("rows beside the stored ones: " + _counts(x.replicated["verdict"]))
+        lines.append("rows next to the stored ones: " + _counts(x.replicated["verdict"]))
     return "\n".join(lines)
 
 

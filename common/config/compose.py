@@ -35,7 +35,7 @@ SEARCHED = "hydra.searchpath=[pkg://configs]"  # configs/ is searched after the 
 
 def merged(group: str, file: Path):
     """Return the values of `file`, a file of `group`, merged with its `defaults` as Hydra would
-    compose them; `${...}` stays unresolved. A default is a file beside it, or else one in
+    compose them; `${...}` stays unresolved. A default is a file next to it, or else one in
     configs/<group>.
 
     Hydra itself is not used: it keeps one global state per process, which in verl's driver process
@@ -51,7 +51,7 @@ def merged(group: str, file: Path):
     for parent in parents:
         beside, ours = file.with_name(f"{parent}.yaml"), ROOT / "configs" / group / f"{parent}.yaml"
         known = parent == "_self_" or beside.is_file() or ours.is_file()
-        require(known, f"{file}: defaults", parent, f"no file beside it and none of our {group}s")
+        require(known, f"{file}: defaults", parent, f"no file next to it and none of our {group}s")
         at = beside if beside.is_file() and beside != file else ours
         parts.append(written if parent == "_self_" else merged(group, at))
     return OmegaConf.merge(*parts)

@@ -128,7 +128,7 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Sampler:
-    """A memory network beside the policy (DLC): common/rollout/dlc.py."""
+    """A memory network next to the policy (DLC): common/rollout/dlc.py."""
 
     mu: NonNegativeFloat
     lr: PositiveFloat

@@ -58,7 +58,7 @@ def jsonl(
             has = ", ".join(row) if isinstance(row, dict) else "no fields"
             raise UserError(
                 f"{path}, row {number}: missing or empty {missing}; it has {has}. Drop the row or "
-                "fix it, or name its field with fields.problem=NAME or fields.answer=NAME beside "
+                "fix it, or name its field with fields.problem=NAME or fields.answer=NAME next to "
                 "the path"
             )
         text = str(given["problem"])

@@ -68,7 +68,7 @@ class Evaluate:
     tensor_parallel: PositiveInt | None = None
     # evaluate only the first so many problems of the set; None: all
     limit: PositiveInt | None = None
-    # the run folder beside this one whose samples the model scores (scoring.py); None: the model
+    # the run folder next to this one whose samples the model scores (scoring.py); None: the model
     # draws samples itself
     scores: str | None = None
 

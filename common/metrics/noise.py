@@ -12,7 +12,7 @@ its first; its four seeds belong to a simulation). `SEED_SD` is based on numbers
   points of AVG@8 and 0.47 of PASS@8 (Tables 2 and 3, averages, 9 each). These numbers include the
   effect of the settings, so they are upper bounds. Pooled they are 1.03 for pass@1 and 2.09 for
   pass@256; PASS@8 scatters as AVG@8 does.
-- Our own runs of the study, beside the effect of the seed's base model, at the last step: 1.45
+- Our own runs of the study, next to the effect of the seed's base model, at the last step: 1.45
   points of natural pass@1, 2.70 of natural and rare pass@64 and pass@256. These include the
   noise of the samples, and a model of 0.4 M parameters is less stable. The published numbers have
   the papers' own scale and therefore take precedence.

@@ -18,7 +18,7 @@ def answer_entropy(problems: Sequence[str], answers: Sequence[str | None]) -> np
 
     Samples without an answer count together as one answer, NA, as in the paper. The paper does not
     name its logarithm; its largest value, 6.062, is above ln 256, so it must be in bits. This is
-    the plug-in estimate: it is too low while n is small beside the number of answers, so compare
+    the plug-in estimate: it is too low while n is small next to the number of answers, so compare
     runs with the same n only.
     """
     problem, names = pd.factorize(np.asarray(problems, dtype=object))

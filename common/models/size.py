@@ -16,7 +16,7 @@ class Size:
 
 
 def with_memory(size: Size, sampler: Any, size_at: Callable[[str], Size | None]) -> list[Size]:
-    """Return the sizes of a policy and, if `sampler` is DLC's, of its memory network beside it
+    """Return the sizes of a policy and, if `sampler` is DLC's, of its memory network next to it
     (common/rollout/dlc.py): a checkpoint, whose size `size_at` finds, a copy of the policy, or a
     random network whose width is divided by `shrink`, always with two embedding tables, for input
     and output. A checkpoint whose size is not known is left out."""

@@ -60,7 +60,7 @@ def cached(hub: str, revision: str | None) -> bool:
 
 
 def save(model, tok, path: Path) -> None:
-    """Save a Hugging Face checkpoint at `path`: each file is written beside it, then renamed."""
+    """Save a Hugging Face checkpoint at `path`: each file is written next to it, then renamed."""
     from transformers.utils import logging
 
     logging.disable_progress_bar()  # its bars for a few tensors break our progress bars

@@ -5,7 +5,7 @@
 Writes <results_dir>/report/index.html: claims with their numbers, and figures. A paper with
 a finished comparison in <results_dir> is shown from there, every other one from the committed
 results. The figures are links to files, so the page belongs where it is written; the tables of
-their numbers, beside them, have the same names. The same input gives the same bytes.
+their numbers, next to them, have the same names. The same input gives the same bytes.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def mark(finding: Finding) -> str:
 
 
 def href(path: Path, folder: Path) -> str:
-    """Return a link to a file beside the page."""
+    """Return a link to a file next to the page."""
     return quote(Path(os.path.relpath(path, folder)).as_posix())
 
 

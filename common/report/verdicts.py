@@ -129,7 +129,7 @@ def _kind(family: str, gaps: pd.DataFrame | None, trained: set[str]) -> str:
 
 def effect(gaps: pd.DataFrame | None, row: dict, scope: str) -> str:
     """Describe one comparison by its difference and interval, several by how many hold and fail.
-    None of these is corrected, so an inconclusive claim has its corrected p beside them."""
+    None of these is corrected, so an inconclusive claim has its corrected p next to them."""
     if gaps is None:
         return row[f"{scope}_numbers"].split("; ")[0]
     rows = gaps.to_dict("records")

@@ -96,7 +96,7 @@ class LlamaDecoder:
         self._select(lambda tensor: tensor.repeat_interleave(times, 0))
 
     def keep(self, rows: torch.Tensor) -> None:
-        """Keep `rows` in place, layer by layer: a second cache would not fit beside a large one."""
+        """Keep `rows` in place, layer by layer: two large caches would not fit."""
         kept = self.cache[:, :, : len(rows)]
         for new, old in self._parts(kept, self.cache):
             new.copy_(old.index_select(0, rows))

@@ -58,7 +58,7 @@ def generate(
     at temperature 0 it is the likeliest one. A response ends at `eos_id` or at one of `more_ends`.
 
     The prompt is read once and shared by its group. Each row (response) draws from its own stream
-    of uniform numbers (inverse CDF), so its text does not depend on the rows beside it. Finished
+    of uniform numbers (inverse CDF), so its text does not depend on the rows next to it. Finished
     rows leave the batch. On a GPU, where steps are recorded (rollout/recorded.py), the only
     synchronisation is the count of finished rows. Rows that do not fit into the free memory
     together are decoded in turn, each with the uniform numbers that it would have had.

@@ -32,7 +32,7 @@ class Accelerator:
 class Vllm:
     """How fast vLLM's kernels are, and its server."""
 
-    step_s: float  # of each step, beside reading and computing
+    step_s: float  # of each step, besides reading and computing
     bandwidth: float  # share of the accelerator's
     prefill: float  # share of the peak of operations, in a pass over prompts
     efficiency: Span  # share of the kernels' speed that the server reaches
@@ -129,7 +129,7 @@ def accelerator(profile: Profile, a: Assumptions) -> Accelerator:
 
 
 def model_sizes(x: Experiment, a: Assumptions) -> list[Size]:
-    """Return the sizes of the policy and, with DLC, of the memory network that samples beside
+    """Return the sizes of the policy and, with DLC, of the memory network that samples next to
     it."""
     at = partial(size_at, key="method.sampler.path", a=a)
     return with_memory(model_size(x, a), x.method.sampler, at)

@@ -9,7 +9,7 @@ docs/speed.md compares the range with what others measured. What cannot run is r
 
 Left out: queueing time, the attention operations of training (they count from some 16,000 tokens
 on), communication between GPUs, moving what is kept in main memory, saving checkpoints (their share
-of the time is predicted beside the hours), a slow verifier.
+of the time is predicted next to the hours), a slow verifier.
 """
 
 import heapq

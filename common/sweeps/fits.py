@@ -57,7 +57,7 @@ def peak_gb(
     return one.peak_gb
 
 
-# ---- checks beside memory
+# ---- checks next to memory
 
 
 def check_layout(x: Experiment, profile: Profile, size: Size, prompt: int, gpus: int) -> None:

@@ -95,7 +95,7 @@ class Start:
     benchmarks: dict[str, list[str]] = field(default_factory=dict)  # as in a Sweep
     n: int | None = None
     # number -> expected value and half a unit of its last digit; the noise of two evaluations is
-    # tolerated beside it
+    # tolerated next to it
     near: dict[str, list[float]] = field(default_factory=dict)
     above: dict[str, float] = field(default_factory=dict)  # number -> what it must exceed
 

@@ -1,6 +1,6 @@
 """What `rlvr reproduce` and similar commands run, in this order:
 
-    base model -> RL runs, beside both the paper's own parts (theory, simulation) -> `finish`
+    base model -> RL runs, next to both the paper's own parts (theory, simulation) -> `finish`
 
 `papers/<paper>/configs/reproduce.yaml` states what a SCALE runs. Whatever is finished is found by
 its configuration and not repeated. A stopped command resumes where it was.
@@ -92,7 +92,7 @@ def train_all(
     after: Sequence[Task] = (),
 ) -> None:
     """Run every experiment that is not done. For each base model, the run that makes it comes
-    first, beside the tasks `beside`; the other runs and the tasks `after` wait for it. Raises
+    first, next to the tasks `beside`; the other runs and the tasks `after` wait for it. Raises
     UserError naming the runs and tasks that failed."""
     left = [x for x in runs if not done(x)]
     first = [x for x in makers(runs) if x in left]

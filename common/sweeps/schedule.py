@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from common.errors import UserError
 from common.watch import end_with_parent
 
-SHOWN = 40  # characters for the names of running tasks, in 100 columns beside the bar
+SHOWN = 40  # characters for the names of running tasks, in 100 columns next to the bar
 Task = tuple[str, Callable, tuple]  # title, function, arguments: all must be picklable
 
 
@@ -129,7 +129,7 @@ def run_all(tasks: list[Task], workers: int, then: Sequence[Task] = ()) -> None:
 
 
 def _start_worker() -> None:
-    """Set up a worker: one thread, no progress bars beside the parent's, an end with the parent."""
+    """Set up a worker: one thread, no progress bars, an end with the parent."""
     import rich
     import torch
 

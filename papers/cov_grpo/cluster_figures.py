@@ -41,7 +41,7 @@ def draw(root: Path, cells: pd.DataFrame, cluster: Gathered) -> list[Figure]:
             model=model,
             colors={"GRPO": look("GRPO").color, OURS: look("CW-GRPO").color},
             curves=CURVES,
-            about=f"Fig. 1: entropy along training, {model}; the reward beside it is ours.",
+            about=f"Fig. 1: entropy along training, {model}; the reward next to it is ours.",
         )
         for name, model in MODELS.items()
     ]

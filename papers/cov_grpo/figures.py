@@ -24,7 +24,7 @@ def over_seeds(rows: pd.DataFrame, by: list[str], value: str) -> pd.DataFrame:
 
 def draw(root: Path) -> None:
     """Draw Fig. 3, the part of sum |c| in the tokens of largest |c|, and Table 1, |c| at
-    percentiles beside the printed values, into <root>/cov_grpo/figures/, if the tables are there.
+    percentiles next to the printed values, into <root>/cov_grpo/figures/, if the tables are there.
 
     Raises UserError for tables that do not start with the seed, as older versions wrote them.
     """

@@ -26,7 +26,7 @@ def logged_rows(root: Path, rows: pd.DataFrame) -> list[pd.DataFrame]:
 
     They hold entropy and the controller's alpha and delta along training, and the step (a rollout
     of 10 optimiser steps) of the run's chosen checkpoint, where LiveCodeBench v6 reaches its
-    plateau (Sec. 11.2). Beside them stands Table 10, the least and the largest ratio of rho_perp
+    plateau (Sec. 11.2). Next to them stands Table 10, the least and the largest ratio of rho_perp
     over the checkpoints whose hidden states were measured by hand.
     """
     found = logged(root, "fade", rows, lambda log: phases(log, ["entropy", "alpha", "delta"]))

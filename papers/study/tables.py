@@ -1,4 +1,4 @@
-"""The study's tables: positive controls, and what each method keeps beside GRPO.
+"""The study's tables: positive controls, and what each method keeps compared with GRPO.
 
 Positive controls are what a testbed has to show at a learning rate before claims may rest on it.
 They were declared before any of their runs (docs/evidence.md), and are read on dev prompts alone,

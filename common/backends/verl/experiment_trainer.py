@@ -161,7 +161,7 @@ class ExperimentTrainer(MethodTrainer):
 
     @staticmethod
     def _write_generations(*given):
-        """Write verl's file of a validation's samples, <folder>/<step>.jsonl, in a folder beside
+        """Write verl's file of a validation's samples, <folder>/<step>.jsonl, in a folder next to
         it first. verl writes for seconds, and a file that a kill has cut short would pass for a
         finished evaluation."""
         *samples, folder, step = given

@@ -25,7 +25,7 @@ HELD_BYTES = 12  # without the gradient, which verl frees before vLLM wakes; als
 # Bytes held for one logit of a packed pass, in bfloat16. LOGIT_BYTES: the logit as the model gives
 # it, in whose place its gradient is written (flash-attn's cross entropy). TEMPERED_BYTES: the logit
 # divided by a temperature that is not 1, and the gradient of that. BONUS_BYTES: the logit, and
-# beside it the gradients of the cross entropy and of an entropy bonus, which torch.compile fuses.
+# next to it the gradients of the cross entropy and of an entropy bonus, which torch.compile fuses.
 # Source: verl 0.9.1, transformer_impl.py.
 LOGIT_BYTES, TEMPERED_BYTES, BONUS_BYTES = 2, 4, 6
 PACKED = 16_384  # tokens of a pass on one GPU, at least, if there is room (verl's own value)
@@ -139,7 +139,7 @@ def choose(
         for states, tokens in product(places, passes)
     ]
     # these are estimates, not measurements, so passes longer than `long` must take no more than
-    # vLLM together with what is held beside it
+    # vLLM together with what is held next to it
     room = (one for one in found if one.tokens <= long or one.training_gb <= one.sampling_gb)
     fitting = (one for one in room if one.fits)
     return next(fitting, min(found, key=lambda one: (one.peak_gb, one.training_gb)))

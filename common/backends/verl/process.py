@@ -116,7 +116,7 @@ def launch(
 
     The child inherits the descriptor `keep_open`, the run folder's lock, so that the folder stays
     locked as long as anything writes to it. Its output goes to `work`/log; if it fails, Ray's own
-    logs are copied beside it. If Ray did not come up, the launch is tried again.
+    logs are copied next to it. If Ray did not come up, the launch is tried again.
 
     `on_step` is called a few times a second with the seconds of the longest step so far, and may
     raise. Then the trainer is asked to save after the current step (experiment_trainer.py) and to
@@ -184,7 +184,7 @@ def _attempt(
 
 
 def keep_ray_logs(scratch: Path, log: Path) -> None:
-    """Copy Ray's own logs, one file for each process, to a folder beside the log."""
+    """Copy Ray's own logs, one file for each process, to a folder next to the log."""
     for logs in (*scratch.glob("session_latest/logs"), *scratch.glob("ray/session_latest/logs")):
         with suppress(OSError):  # report the launch's failure, not this one
             shutil.copytree(logs, log.with_suffix(".ray"), ignore_dangling_symlinks=True)

@@ -1,5 +1,5 @@
 """verl's worker for policy and rollout, with two additions: a socket of this launch's own for the
-weights that it sends to vLLM, and a memory network that is trained beside the policy (DLC,
+weights that it sends to vLLM, and a memory network that is trained next to the policy (DLC,
 common/rollout/dlc.py).
 
 The memory network is one of verl's FSDP engines with its own optimiser, in the worker's process and

@@ -1,4 +1,4 @@
-"""Tables of Eqs. 9 and 11 on a grid, of Eqs. 8 and 13 on random policies beside exact steps, and of
+"""Tables of Eqs. 9 and 11 on a grid, of Eqs. 8 and 13 on random policies with exact steps, and of
 Lemma B.1."""
 
 import numpy as np
@@ -48,7 +48,7 @@ def sampled_mask(p: np.ndarray, N: int) -> np.ndarray:
 
 
 def one_step_table(seeds: int) -> pd.DataFrame:
-    """Return Eqs. 8 and 13 beside the exact softmax step of Eq. 7 with eta = 0.01, on random
+    """Return Eqs. 8 and 13 next to the exact softmax step of Eq. 7 with eta = 0.01, on random
     policies and groups. coupling: Eq. 13's second term, -Q_u,pos sum_j p_j dz_j (Eq. 22)."""
     p, rows = policies(seeds), []
     correct = np.broadcast_to(np.arange(ACTIONS) < CORRECT, p.shape)

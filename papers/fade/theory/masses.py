@@ -1,7 +1,7 @@
 """The exact gradient masses of every method: FADE's Tables 1, 7 and 8, Figs. 2 and 7, sec 14.1.
 
 `python -m papers.fade.theory` writes them to <results_dir>/fade/weights/. The exact calculations
-are in common/methods/exact.py. This module has the paper's grids, puts its closed forms beside the
+are in common/methods/exact.py. This module has the paper's grids, puts its closed forms next to the
 exact values, and gives the variance of a weight that is estimated from G responses (sec 14).
 
 Left out: W-REINFORCE of Fig. 2, for which sec 8 gives no formula.

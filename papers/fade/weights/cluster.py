@@ -2,7 +2,7 @@
 them for the table in Fig. 8, Table 9 and Fig. 5 left (common/sweeps/measures.py).
 
 The run folder has steps/step-01000.csv, the table of tensors of one step's model, and the leading
-singular vectors in an .npz file beside it; a step that has its file is not measured again. The end
+singular vectors in an .npz file next to it; a step that has its file is not measured again. The end
 writes thirds.csv (Table 12, against optimiser step 15,000, or the last where that is not measured)
 and metrics.csv. The name of a metric holds the number of optimiser steps, as in the paper; the last
 step's metrics are also stored without it.

@@ -1,4 +1,4 @@
-"""Tables that check Theorem 1, GRPO-N beside GRPO, Remark 2 and Proposition 1.
+"""Tables that check Theorem 1, GRPO-N next to GRPO, Remark 2 and Proposition 1.
 
     python -m papers.two_stage.theory [results_dir=results]
 

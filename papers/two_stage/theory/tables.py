@@ -65,7 +65,7 @@ def theorem1_table() -> pd.DataFrame:
 
 
 def negative_table() -> pd.DataFrame:
-    """Return GRPO-N's expected first step beside GRPO's, by G and aggregation, over all policies.
+    """Return GRPO-N's expected first step next to GRPO's, by G and aggregation, over all policies.
 
     residual: the largest distance of E[-N] from p_R E[GRPO], divided by the largest step of -N;
     residual_lengths: the same for the distance from `formulas.negative_only_step`, which has the
