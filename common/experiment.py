@@ -81,7 +81,7 @@ class Experiment:
         remedy = f"must divide sampling.prompts={sampling.prompts}: groups are never split"
         require(sampling.prompts % batches == 0, "optim.mini_batches", batches, remedy)
         own = not self.verl or self.backend == "verl"
-        require(own, "verl", self.verl, "is for backend=verl alone")
+        require(own, "verl", self.verl, "is only for backend=verl")
         fits = sampling.lag == 0 or (local and self.method.sampler is None)
         remedy = "is for backend=local without a memory network (method.sampler); set it to 0"
         require(fits, "sampling.lag", sampling.lag, remedy)

@@ -48,7 +48,7 @@ def prepared() -> Iterator[None]:
 
 
 def ray_token(folder: Path) -> dict[str, str]:
-    """Return the environment variables of a token for this job alone. Without a token, whoever
+    """Return the environment variables of a token for only this job. Without a token, whoever
     reaches the head's port may run programs, and other users' jobs share the network. Ray itself
     would share one token through the home folder."""
     return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(folder / "token")}

@@ -82,7 +82,7 @@ def _stop(number: int, _frame) -> None:
 
 
 def _start(task: Task, places: list[str]) -> subprocess.Popen:
-    """Start the task in a process that sees these GPUs alone and dies with this process."""
+    """Start the task in a process that sees only these GPUs and dies with this process."""
     folder = Path(task.folder)
     folder.mkdir(parents=True, exist_ok=True)
     env = {key: value for key, value in os.environ.items() if not key.startswith("SLURM_")}

@@ -147,7 +147,7 @@ def by_hand(device: str, nodes: int) -> Need:
 
 def ready(need: Need, folder: Path, rank: int = 0) -> bool:
     """Check this node and, with the other tasks of the job, the connection between the nodes. Print
-    what was seen and return whether all is well. `folder` belongs to this attempt alone, and all
+    what was seen and return whether all is well. `folder` belongs to only this attempt, and all
     nodes see it.
 
     On the first task, raises UserError with every problem of every node: BadNodes if other nodes

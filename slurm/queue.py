@@ -1,6 +1,6 @@
 """What SLURM knows of jobs: squeue, sacct, scancel. submitit is not asked.
 
-submitit reads job states from sacct alone. It hangs or reports wrong states where sacct does not
+submitit reads job states only from sacct. It hangs or reports wrong states where sacct does not
 answer or is not up to date. An array element that was cancelled while it waited never appears in
 sacct. A lost node's job counts as finished although SLURM requeues it. submitit also waits for a
 result that is missing. This module asks the queue first, then accounting, and reports GONE for a

@@ -35,7 +35,7 @@ of settings is one claim with a count.
 "~" means |difference - x| <= within. Rows without a seed (printed numbers, closed forms) are
 compared as numbers; a tie is inconclusive. Rows with seeds are compared by the 95 % interval of
 `two_way_interval`: over seeds and problems where the counts of every selected row are given
-(pass@k, best@k and avg@k), else over seeds alone, which takes the problems as fixed. All selectors
+(pass@k, best@k and avg@k), else over seeds only, which takes the problems as fixed. All selectors
 of a claim are read on the seeds that they share, so that runs are paired; in a count, each pair is
 read on the seeds that its two selectors share. With fewer than three seeds nothing is decided on a
 laptop. On a cluster, where the papers have one run per cell, the spread of such rows over seeds is
@@ -289,7 +289,7 @@ def _partial(ps: list[float], n: int) -> float:
 
 
 def _p(gap: Gap, null: float) -> float:
-    """Return the p-value of gap = null: 0 or 1 by the numbers alone where nothing is random, and 1
+    """Return the p-value of gap = null: 0 or 1 by the numbers where nothing is random, and 1
     (nothing is decided) with too few seeds on a laptop."""
     return 1.0 if np.isnan(gap.interval.stderr) else gap.interval.p(null)
 
@@ -313,7 +313,7 @@ def _corrected(
 
 
 def _sides(x: Measured) -> list[str]:
-    """Return "holds", "fails" or "inconclusive" for each comparison alone, without a correction."""
+    """Return "holds", "fails" or "inconclusive" for each comparison, without a correction."""
     if x.null is None:
         return [side(x.gaps[0], x.form, x.body)]
     sides = []

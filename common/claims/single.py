@@ -1,7 +1,7 @@
 """The noise of single runs on a cluster.
 
 A training run costs hundreds of GPU-hours, so a row has one run, as in the papers. Its spread over
-seeds is taken from elsewhere (common/metrics/noise.py): the sign of a difference alone decides
+seeds is taken from elsewhere (common/metrics/noise.py): only the sign of a difference decides
 nothing.
 """
 
@@ -69,7 +69,7 @@ def single_interval(
         ]
         variance, df = float(np.square(errors).sum()), KNOWN
     total = variance + run_noise(terms)[0] / seeds
-    if total < 1e-24:  # rounding alone
+    if total < 1e-24:  # only rounding
         return Interval(value, 0.0, 1.0)
     df = min(total**2 * df / variance**2, KNOWN) if variance > 0 else KNOWN
     return Interval(value, float(np.sqrt(total)), float(df))

@@ -28,7 +28,7 @@ def side(gap: Gap, form: str, body: dict) -> str:
 
 
 def level(gap: Gap) -> Gap:
-    """Return the gap of a range. On a cluster its interval is over runs alone, because the problems
+    """Return the gap of a range. On a cluster its interval is over runs only, because the problems
     are the same as those behind the printed number."""
     if gap.noise is None:
         return gap

@@ -50,7 +50,7 @@ def in_use(verdicts: pd.DataFrame) -> list[str]:
 
 
 def _words(row: dict, scope: str) -> list[str]:
-    """Return [verdict, numbers], or a dash alone where the claim is not made at this scale."""
+    """Return [verdict, numbers], or only a dash where the claim is not made at this scale."""
     numbers, state = row[f"{scope}_numbers"], row.get(f"{scope}_state")
     if state in GREY:
         numbers += f" (files of its runs are {state})"

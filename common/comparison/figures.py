@@ -1,4 +1,4 @@
-"""The figures of the study, of toys and of simulations, from result tables alone.
+"""The figures of the study, of toys and of simulations, from result tables only.
 
     rlvr figures paper=NAME [results_dir=results]
 

@@ -108,7 +108,7 @@ def compose(paper: str, overrides: list[str], config_name: str = "config") -> di
     """
     words = prepared(overrides)
     for word in words:
-        require(word[0] != "-", "option", word, "this command takes key=value alone (see --help)")
+        require(word[0] != "-", "option", word, "this command takes only key=value (see --help)")
     chosen = tuple(word for word in words if _chooses(paper, word))
     own_file = any(".yaml" in word for word in overrides)  # the user may change it in between
     composed = None if own_file else deepcopy(_chosen(paper, chosen, config_name))

@@ -144,7 +144,7 @@ class Sampler:
 
     def __post_init__(self):
         fits = (self.path is not None) == (self.start == "checkpoint")
-        remedy = f"a folder or hub id goes with start=checkpoint alone, and start={self.start}"
+        remedy = f"a folder or hub id goes with start=checkpoint, and start={self.start}"
         require(fits, "method.sampler.path", self.path, remedy)
 
 

@@ -141,7 +141,7 @@ def choose(
     )
     require((run / end).is_dir(), "model", run / end, "is gone; train again")
     of = "end of the highest plateau" if stable is not None else "best of the curve"
-    note = f"step {chosen} is the {of}, but training kept step {last} alone"
+    note = f"step {chosen} is the {of}, but training kept only step {last}"
     return Checkpoint(last, chosen, end, note)
 
 

@@ -82,7 +82,7 @@ def _rare(
 ) -> pd.DataFrame:
     """Return one result row. `home` holds the base model's samples. The chosen ones are written to
     rare.jsonl.gz, with their NLL by both models."""
-    require(x.row is not None, "eval.rare_share", x.eval.rare_share, "is of a paper's row alone")
+    require(x.row is not None, "eval.rare_share", x.eval.rare_share, "only a paper's row has it")
     chosen = rarest(stored(home), x.eval.rare_share or SHARE)
     if chosen.empty:
         raise UserError(f"{home}: no right answer among the samples; raise n={x.n}")

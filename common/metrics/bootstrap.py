@@ -35,7 +35,7 @@ def percentile_interval(means: np.ndarray, level: float = 0.95) -> tuple[np.ndar
     """
     tail = 50 * (1 - level)
     least, most = np.nanmin(means, axis=0), np.nanmax(means, axis=0)
-    alike = most - least <= 1e-9 * np.abs(most)  # rounding alone
+    alike = most - least <= 1e-9 * np.abs(most)  # only rounding
     low, high = np.where(alike, np.nan, np.nanpercentile(means, [tail, 100 - tail], axis=0))
     return low, high
 

@@ -87,7 +87,7 @@ def two_way_interval(
     A benchmark of one problem counts as fixed. On simulated data without a difference, 3 or 5 seeds
     x 30 or 500 problems, the interval excludes 0 in 1-6 % of cases, 3-4 % on average. Intervals
     with Satterthwaite's df would exclude it in up to 9 %, a two-way percentile bootstrap in up to
-    16 % (the seeds are too few), a t interval over seeds alone in up to 24 % (it takes the problems
+    16 % (the seeds are too few), a t interval over seeds in up to 24 % (it takes the problems
     as fixed).
     Raises UserError for a part with one seed, another shape or NaN.
     """
@@ -116,7 +116,7 @@ def two_way_interval(
             c += (rest**2).sum() / (df * len(x) * size * len(members) ** 2)
     (a, df_a), (b, df_b) = _welch(over_seeds), _welch(over_problems)
     variance = max(a + b - c, a, b)
-    if variance < 1e-24:  # rounding alone
+    if variance < 1e-24:  # only rounding
         return Interval(float(value), 0.0, 1.0)
     squared = stdtrit(df_a, 0.975) ** 2 * a + stdtrit(df_b, 0.975) ** 2 * (variance - a)
     df = stdtridf(0.975, np.sqrt(squared / variance)) if variance > a else df_a
@@ -148,7 +148,7 @@ def over_problems(*parts: np.ndarray, strata: Sequence | None = None) -> Interva
         (x.var(ddof=1) / (len(x) * len(members) ** 2), len(x) - 1) for x in members if len(x) > 1
     ]
     variance, df = _welch(terms)
-    if variance < 1e-24:  # rounding alone
+    if variance < 1e-24:  # only rounding
         return Interval(value, 0.0, 1.0)
     return Interval(value, float(np.sqrt(variance)), float(df))
 

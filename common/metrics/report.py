@@ -1,4 +1,4 @@
-"""All metrics of a benchmark as tidy rows with intervals: from counts alone, and from samples.
+"""All metrics of a benchmark as tidy rows with intervals: from counts, and from samples.
 
 The columns are the ones of `passk.report`, followed by low and high: a 95 % interval over resampled
 problems (`bootstrap.resampled_means`). Where all problems have the same value, a percentage has

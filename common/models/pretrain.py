@@ -81,7 +81,7 @@ def pretrain(config: Pretrain, path: Path, device: str = "cpu") -> None:
 def _optimizers(model, config: Pretrain) -> list[tuple[torch.optim.Optimizer, float]]:
     """Return Muon for the weight matrices of the layers and AdamW for embeddings, norms and biases,
     with their peak learning rates. After one epoch pass@1 on dev prompts of Countdown is 26 % with
-    Muon and 15-19 % with AdamW alone. The option `adamw` has the betas and the weight decay of
+    Muon and 15-19 % with only AdamW. The option `adamw` has the betas and the weight decay of
     MaxRL's maze/sft.py (repository tajwarfahim/maxrl), whose cosine schedule over ten epochs is
     constant within 1,500 steps."""
     matrices = [p for n, p in model.named_parameters() if p.ndim == 2 and "layers" in n]

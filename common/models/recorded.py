@@ -17,7 +17,7 @@ SHARE = 4  # tokens that are computed: a multiple of SHARE a response on average
 
 
 def passes(model, *, temperature: float, dtype: torch.dtype) -> Callable:
-    """Return `log_probs` of `model` as a function of a batch alone, recorded where that is faster.
+    """Return `log_probs` of `model` as a function of only a batch, recorded where that is faster.
     What it returned is overwritten by its next call."""
     size = sum(parameter.numel() for parameter in model.parameters())
     eager = model.is_gradient_checkpointing or size > SMALL or not is_plain_llama(model)

@@ -1,4 +1,4 @@
-"""One page for all papers, from result files alone.
+"""One page for all papers, from result files only.
 
     rlvr report [results_dir=results]
 

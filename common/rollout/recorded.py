@@ -52,7 +52,7 @@ def _graph(function: Callable[[], None]) -> torch.cuda.CUDAGraph:
 
 @cache
 def _side() -> torch.cuda.Stream:
-    """Return the stream on which steps are recorded. One alone, since each keeps memory of its
+    """Return the stream on which steps are recorded. One only, since each keeps memory of its
     own."""
     return torch.cuda.Stream()
 

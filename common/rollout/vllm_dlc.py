@@ -60,7 +60,7 @@ class Sync:
     model_runner: Any  # the worker's
 
     def set_memory_weight(self, mu: float) -> None:
-        """Set mu from now on; 0 gives the policy alone. The caches are valid for every mu.
+        """Set mu from now on; 0 gives the policy. The caches are valid for every mu.
 
         On a GPU `model_runner.model` is vLLM's CUDAGraphWrapper, which forwards reads and keeps
         writes to itself.

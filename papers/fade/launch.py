@@ -11,7 +11,7 @@ from slurm.tables import Table
 LARGE = "h100-12x8"  # twelve nodes: one GPU for each of the 96 responses of a step
 
 TABLES = {
-    # the 32B rows alone: scale=cluster_32b, on h100-12x8
+    # only the 32B rows: scale=cluster_32b, on h100-12x8
     "table3": Table("LiveCodeBench v6 at 7B and 32B", ("cluster_base", "cluster", "cluster_32b")),
     "table4": Table("AIME at 7B", ("cluster_base", "cluster")),
     "table5": Table("AIME at 32B", ("cluster_32b",), profile=LARGE),

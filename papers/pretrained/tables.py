@@ -9,7 +9,7 @@ and trained model,
     pass@1 = a r + u
     gain   = (a' - a) r_bar  +  (r' - r) a_bar  +  (u' - u)        the three columns, exactly
 
-so that a model which only learns to answer and to stop gains through the first column alone.
+so that a model which only learns to answer and to stop gains only through the first column.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def of_runs(home: Path, rows: pd.DataFrame) -> pd.DataFrame:
 
 def split(table: pd.DataFrame) -> pd.DataFrame:
     """Return OF_GAIN from SHARES: the parts of each method's gain over the base model, after its
-    last step. The interval is over seeds alone (t, 95 %) and missing for one seed."""
+    last step. The interval is over seeds only (t, 95 %) and missing for one seed."""
     rows = []
     for benchmark, here in table.groupby("benchmark", sort=False):
         start = here[here["method"] == BASE]

@@ -1,7 +1,7 @@
 """The study's tables: positive controls, and what each method keeps compared with GRPO.
 
 Positive controls are what a testbed has to show at a learning rate before claims may rest on it.
-They were declared before any of their runs (docs/evidence.md), and are read on dev prompts alone,
+They were declared before any of their runs (docs/evidence.md), and are read only on dev prompts,
 at the last checkpoint that both sides of the comparison have.
 """
 
@@ -92,7 +92,7 @@ def _judged(a: Runs, b: Runs, control: Control, measure: tuple[str, str]) -> dic
     if len(seeds) < MIN_SEEDS:
         return {"n_seeds": len(seeds), "verdict": "not run"}
     step = max(set.intersection(*(set(runs[s].steps) for runs in (a, b) for s in seeds)))
-    if step == 0:  # both have the base model alone in common
+    if step == 0:  # both have only the base model in common
         return {"n_seeds": len(seeds), "verdict": "not run"}
     base = 0 if control.b == BASE else step
     at = {s: (_place(a[s], step), _place(b[s], base)) for s in seeds}

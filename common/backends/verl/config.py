@@ -227,7 +227,7 @@ def _weights(x: Experiment) -> dict:
             "group_size": x.sampling.group_size,
         }
         mean, target = "sequence_mean_token_mean", x.method.aggregation["_target_"]
-        said = f"with {loss} backend=verl computes {mean} alone"
+        said = f"with {loss} backend=verl computes only {mean}"
         require(target.endswith(f".{mean}"), "method.aggregation._target_", target, said)
     if not node:
         return {}
@@ -242,7 +242,7 @@ def _weights(x: Experiment) -> dict:
         loss in (WEIGHTED, REPOSITORY),
         "method.loss._target_",
         loss,
-        f"{why}it puts them into the advantages, which is {WEIGHTED} alone; use backend=local",
+        f"{why}it puts them into the advantages, which only {WEIGHTED} allows; use backend=local",
     )
     return _function(node)
 

@@ -171,7 +171,7 @@ class ExperimentTrainer(MethodTrainer):
         (unfinished / name).replace(Path(folder, name))
 
     def _val_metrics_update(self, data_sources, _uids, extra: dict, *_, **__) -> dict:
-        """Return pass@1 and the number of samples alone. verl's best@k resamples with replacement;
+        """Return only pass@1 and the number of samples. verl's best@k resamples with replacement;
         our pass@k is counted from the samples when the run ends."""
         right: dict[str, list[bool]] = {}
         for name, outcome in zip(data_sources, extra["outcome"], strict=True):

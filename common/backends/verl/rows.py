@@ -94,7 +94,7 @@ def sampled(x: Experiment, work: Path, step: int) -> list[Sampled]:
     frame["sample"] = [int(key.rsplit("_", 2)[1]) for key in frame["uid"]]
     # as objects: pandas' text columns would turn None into NaN
     frame["parsed"] = pd.Series([json.loads(text) for text in frame["parsed"]], dtype=object)
-    frame["ids"] = None  # verl's file has the text alone
+    frame["ids"] = None  # verl's file has only the text
     if x.sampling.reported != x.sampling.temperature and x.eval.temperature != 1:
         frame["log_prob"] = None  # vLLM reported it at temperature 1
     most = frame.groupby(["benchmark", "problem_id"]).size().max()

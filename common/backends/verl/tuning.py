@@ -70,7 +70,7 @@ def tuned(given: dict) -> dict[str, object]:
             key in TUNABLE,
             f"verl.{key}",
             value,
-            "is not known to change memory and speed alone; set the experiment's own key (optim, "
+            "is not known to change only memory and speed; set the experiment's own key (optim, "
             f"sampling, eval, method, data), or one of {', '.join(TUNABLE)}",
         )
         wanted, fits = KINDS[TUNABLE[key]]

@@ -44,7 +44,7 @@ class States:
     prompts: int
     group_size: int
     seed: int
-    checkpoints: list[str]  # folders; empty: the synthetic data alone
+    checkpoints: list[str]  # folders; empty: only the synthetic data
     of: list[str]  # overrides of a FADE experiment: the checkpoints use its prompts and verifier
     device: Literal["cpu", "cuda"]
     responses: int  # the number of responses that the model reads at once

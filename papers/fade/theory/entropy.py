@@ -1,7 +1,7 @@
 """Theorem 13.1 against the exact entropy change of a tabular softmax policy (FADE Eq. 7, Fig. 4).
 
 A policy has K actions, some of them right. The weights are AsymGRPO's for groups of G, so that
-delta changes the sign balance alone. The updates are exact expectations, from
+delta changes only the sign balance. The updates are exact expectations, from
 common/methods/exact.py; only the policies themselves are sampled.
 """
 
@@ -88,7 +88,7 @@ def one_step(weights: torch.Tensor, policy: torch.Tensor, correct: torch.Tensor)
 def summary(table: pd.DataFrame) -> pd.DataFrame:
     """Return one row for each delta, with percentages of the policies and mean entropy changes.
 
-    eq_7_exact, minus_cov_exact: Eq. 7, or -Cov alone, gives the change by the natural step to 1 %.
+    eq_7_exact, minus_cov_exact: Eq. 7, or only -Cov, gives the change by the natural step to 1 %.
     eq_7_sign, eq_7_sign_plain: Eq. 7 has the sign of the natural, or of the plain, step's change.
     same_direction: the plain update points in the direction of the one at delta = 1.
     loses_more, keeps_more: the natural step loses, or keeps, more entropy than at delta = 1.

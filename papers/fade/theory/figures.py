@@ -77,7 +77,7 @@ def fig_7(table: pd.DataFrame, path: Path) -> None:
 
 
 def entropy(table: pd.DataFrame, path: Path) -> None:
-    """Draw Theorem 13.1: Eq. 7, and -Cov alone, against the exact change by the natural step.
+    """Draw Theorem 13.1: Eq. 7, and only -Cov, against the exact change by the natural step.
 
     The third panel shows mean changes by delta for the natural step, the plain step and Eq. 7, over
     the policies whose entropy the natural step lowers at delta = 1 and over the rest. The CSV has
