@@ -175,7 +175,6 @@ def die_with_parent() -> None:
 
 def end_with_parent() -> None:
     """Let this worker of `multiprocessing`, and so the runs that it holds, end with its parent."""
-
     parent = multiprocessing.parent_process()
     assert parent is not None
 
