@@ -219,8 +219,8 @@ def headlines(x, claims: list[dict], stored: Path) -> Table:
 
 
 def _effect(gaps: pd.DataFrame, claim: str, scope: str, verdict: str = "") -> str:
-    """Return the first comparison behind a claim, with its interval and seeds; "" if there is
-    none."""
+    """Return the first comparison behind a claim, with its interval and seeds, and of how many it
+    is the first; "" if there is none."""
     found = gaps[(gaps["claim"] == claim) & (gaps["scope"] == scope)]
     if found.empty:
         return ""
@@ -228,7 +228,8 @@ def _effect(gaps: pd.DataFrame, claim: str, scope: str, verdict: str = "") -> st
     if scope == PUBLISHED:
         return f"{row['difference']:+.1f}"
     seeds = "" if pd.isna(row["n_seeds"]) else f", {row['n_seeds']:.0f} seeds"
-    return claim_text.difference(row, verdict) + seeds
+    more = f" (first of {len(found)})" if len(found) > 1 else ""
+    return claim_text.difference(row, verdict) + seeds + more
 
 
 def terminal(x) -> str:

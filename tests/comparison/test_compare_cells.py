@@ -278,6 +278,9 @@ def test_the_headlines_have_what_was_printed_what_you_have_and_what_is_stored():
     assert first[3] == "inconclusive"
     assert first[4].startswith(f"{old['difference']:+.1f} [")
     assert first[4].endswith("holds")
+    own.gaps = pd.concat([gaps, gaps[gaps["claim"] == "focal_grpo"]])  # with two comparisons
+    twice = next(iter(text.headlines(own, claims, stored).columns[2].cells))
+    assert twice == f"{first[2]} (first of 2)"
     judged["laptop"] = "not run"
     bare = text.headlines(
         SimpleNamespace(spec=SPEC, verdicts=judged, gaps=gaps[gaps["scope"] == "published"]),
