@@ -86,7 +86,7 @@ def sweep(cluster, tmp_path_factory):
 
 def test_every_job_is_done_and_ends_in_the_metrics(sweep):
     lab, runs, seconds, _ = sweep
-    cells = lab.cells().values()
+    cells = lab.statuses().values()
     assert {cell.state for cell in cells} == {"done"}, lab.show()
     kinds = sorted(cell.kind for cell in cells)
     assert kinds == ["compare", *["evaluate"] * 2, "model", *["train"] * 2]
