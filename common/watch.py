@@ -41,7 +41,7 @@ NEEDED = re.compile(
 
 
 @dataclass(frozen=True)
-class Part:
+class SeenProcess:
     """One process, as it was seen."""
 
     pid: int
@@ -58,7 +58,7 @@ class Part:
         return f"{self.name} (pid {self.pid})"
 
 
-def parts(processes: Iterable[psutil.Process]) -> list[Part]:
+def parts(processes: Iterable[psutil.Process]) -> list[SeenProcess]:
     """Return a snapshot of `processes`. A process that ends meanwhile is left out."""
     seen = {}
     for process in processes:
@@ -70,7 +70,7 @@ def parts(processes: Iterable[psutil.Process]) -> list[Part]:
             continue
     titles = {pid: name.split(".")[0] for pid, (_, _, name, _) in seen.items()}
     return [
-        Part(pid, ident, name, stopped, copy=titles[pid] == titles.get(parent))
+        SeenProcess(pid, ident, name, stopped, copy=titles[pid] == titles.get(parent))
         for pid, (parent, ident, name, stopped) in seen.items()
     ]
 
@@ -104,7 +104,7 @@ class Watch:
 
     stall_s: float
     longest: float = 0.0  # the longest step so far, in seconds
-    _known: dict[tuple[int, float], Part] = field(default_factory=dict)
+    _known: dict[tuple[int, float], SeenProcess] = field(default_factory=dict)
     # (problem, process) -> when it was seen first
     _since: dict[tuple[str, int, float], float] = field(default_factory=dict)
     _progress: object = None
@@ -112,7 +112,7 @@ class Watch:
     _looked: float | None = None
     _clock: float = 0.0  # advances only while this process runs
 
-    def look(self, alive: list[Part], progress: object, now: float) -> str | None:
+    def look(self, alive: list[SeenProcess], progress: object, now: float) -> str | None:
         """Return a message that says what is wrong, or None. `alive` is a snapshot, `progress` any
         value that changes when the run makes progress, `now` a clock in seconds."""
         now = self._counted(now)
@@ -138,7 +138,7 @@ class Watch:
         names = [str(self._known[key[1:]]) for key, when in since.items() if when == first]
         return f"{', '.join(names[:5])} had died {self._counted(now) - first:.0f} s before"
 
-    def _lost(self, alive: list[Part], now: float) -> str | None:
+    def _lost(self, alive: list[SeenProcess], now: float) -> str | None:
         here = {(part.pid, part.ident): part for part in alive}
         dead = [part for key, part in self._known.items() if key not in here and part.needed]
         # the last name of a process counts: a Ray worker that has become idle may end
@@ -156,7 +156,7 @@ class Watch:
         also = "".join(f"; {text}" for text in others[:5])
         return f"{part} {what}, {now - self._since[first]:.0f} s ago{also}"
 
-    def _stalled(self, alive: list[Part], now: float) -> str | None:
+    def _stalled(self, alive: list[SeenProcess], now: float) -> str | None:
         waited, limit = now - self._moved, self.stall_s if self.longest else FIRST * self.stall_s
         if waited < max(limit, STALLED * self.longest):
             return None

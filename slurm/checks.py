@@ -30,7 +30,7 @@ class Need:
         return self.gpus if self.cuda else 2
 
 
-class Found(NamedTuple):
+class CheckResult(NamedTuple):
     """The result of one check: what was seen, and `key=value: remedy` if that is not good
     enough."""
 
@@ -58,7 +58,7 @@ class Facts:
     torch: dict
 
 
-def judged(need: Need, f: Facts) -> list[Found]:
+def judged(need: Need, f: Facts) -> list[CheckResult]:
     """Return what was seen of everything that the job needs, each with the problem, if any."""
     said = f"files in {f.folder} cannot be locked; mount Lustre with -o flock, or take another"
     found = [_found("flock", f.lock or "works", f.lock, f"flock={f.lock}: {said} results_dir")]
@@ -94,7 +94,7 @@ def judged(need: Need, f: Facts) -> list[Found]:
     return found + (_gpus(need, f) if need.cuda else [])
 
 
-def _gpus(need: Need, f: Facts) -> list[Found]:
+def _gpus(need: Need, f: Facts) -> list[CheckResult]:
     """Check that the GPUs are there and free, that Triton compiles (verl's losses and vLLM need it,
     and it a C compiler and Python.h), and that flash-attn, which verl's packed batches call, can be
     imported. A driver that is too old is in torch's own words in `fault`."""
@@ -134,7 +134,7 @@ def busy(memory: list) -> list[tuple[int, float, float]]:
     return [one for one in taken if one[1] > TAKEN_GIB]
 
 
-def reduction(need: Need, got: dict | None, fault: str) -> Found:
+def reduction(need: Need, got: dict | None, fault: str) -> CheckResult:
     """Report the all-reduce; `got` is what its first process printed, `fault` why it failed."""
     name, count = need.reduce, need.processes * need.nodes
     seen = f"{name}, {got['count']} processes, {got['gb_per_s']:.3g} GB/s" if got else "failed"
@@ -145,5 +145,5 @@ def reduction(need: Need, got: dict | None, fault: str) -> Found:
     return _found("all-reduce", seen, fault, said, here=True)
 
 
-def _found(what: str, seen: str, bad: object, problem: str, here: bool = False) -> Found:
-    return Found(what, seen, problem if bad else "", here)
+def _found(what: str, seen: str, bad: object, problem: str, here: bool = False) -> CheckResult:
+    return CheckResult(what, seen, problem if bad else "", here)

@@ -22,7 +22,7 @@ from typing import Any
 from common.backends import backend
 from common.errors import UserError
 from common.results.files import write_json
-from slurm.checks import Facts, Found, Need, busy, judged, reduction
+from slurm.checks import CheckResult, Facts, Need, busy, judged, reduction
 from slurm.ray_cluster import free_port, node_address
 from slurm.retry import BadNodes
 from slurm.stop import node_name
@@ -157,7 +157,7 @@ def ready(need: Need, folder: Path, rank: int = 0) -> bool:
     try:
         found = judged(need, facts(need, folder))
     except UserError as error:
-        found = [Found("torch", "does not start", str(error), here=True)]
+        found = [CheckResult("torch", "does not start", str(error), here=True)]
     print("\n".join(["preflight:", *map(str, found)]), flush=True)
     port = f"{node_address()}:{free_port()}" if rank == 0 else ""
     every = gather(folder, "node", rank, need.nodes, _said(found) | {"address": port})
@@ -172,7 +172,7 @@ def ready(need: Need, folder: Path, rank: int = 0) -> bool:
     return _well(every, rank)
 
 
-def _said(found: list[Found]) -> dict:
+def _said(found: list[CheckResult]) -> dict:
     """Return what this node tells the first task: its name, its problems, and whether another node
     may be without them."""
     bad = [one for one in found if one.problem]

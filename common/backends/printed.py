@@ -31,7 +31,7 @@ APART = ("where", "unless", "note")  # keys of an entry that are no settings
 MISSING = object()
 
 
-class Sampled(NamedTuple):
+class EvalSampling(NamedTuple):
     """The sampling settings with which the jobs of a sweep evaluate a trained model."""
 
     n: int
@@ -62,7 +62,7 @@ class Compared(NamedTuple):
         return f"{row['scope']}: {row['parameter']}: {self.ours}{printed} ({source})"
 
 
-def beside(x: Experiment, sampled: Sampled | None = None) -> list[Compared]:
+def beside(x: Experiment, sampled: EvalSampling | None = None) -> list[Compared]:
     """Return every printed row with our value next to it."""
     folder = ROOT / "papers" / x.paper / "published"
     with open(folder / "hyperparameters.csv", newline="") as file:
@@ -148,7 +148,7 @@ def spelled(value: Any) -> str:
     return short(" ".join(str(value).split())) or "none"
 
 
-def derived(x: Experiment, sampled: Sampled | None = None) -> dict[str, Any]:
+def derived(x: Experiment, sampled: EvalSampling | None = None) -> dict[str, Any]:
     """Return the settings that no single key of the Experiment states, by the names that
     compared.yaml uses."""
     s, o, e, train = x.sampling, x.optim, x.eval, x.data.train

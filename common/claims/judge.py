@@ -101,7 +101,7 @@ WITHOUT = (NOT_RUN, NOT_CLAIMED)  # verdicts that rest on no number
 
 
 @dataclass(frozen=True)
-class Measured:
+class Evidence:
     """A predicate with the values and comparisons that decide it."""
 
     form: str
@@ -173,7 +173,7 @@ def _measure(
     averages: dict | None = None,
     cluster: bool = False,
     seen: dict[str, Found],
-) -> Measured | tuple[str, str]:
+) -> Evidence | tuple[str, str]:
     """Return the measured predicate, or (verdict, reason) where rows are missing or a reading is
     refused. seen: what selectors found in these rows so far, by their text; this call adds to
     it."""
@@ -229,19 +229,19 @@ def _measure(
         gaps, null = [combine(terms, cluster=cluster)], 0
     else:
         gaps = [level(combine([(1, values[0])], cluster=cluster))]
-    return Measured(form, body, values, gaps, null)
+    return Evidence(form, body, values, gaps, null)
 
 
 def _decide(
-    scope: str, measured: dict[str, Measured | tuple[str, str]], families: dict[str, str]
+    scope: str, measured: dict[str, Evidence | tuple[str, str]], families: dict[str, str]
 ) -> tuple[dict, list[dict]]:
     """Return (claim -> verdict, numbers and runs; a row for each comparison) of one scope."""
-    known = {name: x for name, x in measured.items() if isinstance(x, Measured)}
+    known = {name: x for name, x in measured.items() if isinstance(x, Evidence)}
     tests = {name: _test(x) for name, x in known.items()}
     corrected = _corrected({name: min(test) for name, test in tests.items()}, known, families)
     decided, rows = {}, []
     for name, x in measured.items():
-        if not isinstance(x, Measured):
+        if not isinstance(x, Evidence):
             decided[name] = (*x, "")
             continue
         ps = corrected[name]
@@ -264,7 +264,7 @@ def _decide(
     return decided, rows
 
 
-def _test(x: Measured) -> tuple[float, float]:
+def _test(x: Evidence) -> tuple[float, float]:
     """Return the p-values of two statements: the claim holds, and the claim fails. Each is that of
     the partial conjunction of the comparisons on its side (Benjamini and Heller 2008, Bonferroni's
     form). NaN where nothing is tested against a number."""
@@ -295,7 +295,7 @@ def _p(gap: Gap, null: float) -> float:
 
 
 def _corrected(
-    ps: dict[str, float], known: dict[str, Measured], families: dict[str, str]
+    ps: dict[str, float], known: dict[str, Evidence], families: dict[str, str]
 ) -> dict[str, dict[str, float]]:
     """Return p of each claim, uncorrected and with both corrections over the claims of its family
     that are tests. It is NaN for claims without a test: numbers without seeds, too few seeds, and
@@ -312,7 +312,7 @@ def _corrected(
     return table.drop(columns="family").to_dict("index")
 
 
-def _sides(x: Measured) -> list[str]:
+def _sides(x: Evidence) -> list[str]:
     """Return "holds", "fails" or "inconclusive" for each comparison, without a correction."""
     if x.null is None:
         return [side(x.gaps[0], x.form, x.body)]
@@ -326,13 +326,13 @@ def _sides(x: Measured) -> list[str]:
     return sides
 
 
-def _of_one_run(x: Measured, word: str) -> str:
+def _of_one_run(x: Evidence, word: str) -> str:
     """Return ONE_RUN instead of "inconclusive" where a side has one run; else `word` unchanged."""
     one = any(gap.single and gap.seeds == 1 for gap in x.gaps)
     return ONE_RUN if one and word == "inconclusive" else word
 
 
-def _numbers(x: Measured, sides: list[str]) -> str:
+def _numbers(x: Evidence, sides: list[str]) -> str:
     n = {side: sides.count(side) for side in ("holds", "fails", "inconclusive")}
     if x.form == "count":
         return f"{n['holds']} hold, {n['fails']} fail, {n['inconclusive']} open of {len(sides)}"
@@ -347,7 +347,7 @@ def _numbers(x: Measured, sides: list[str]) -> str:
     return order_text(x.values, x.gaps)
 
 
-def _verdict(x: Measured, sides: list[str], test: tuple[float, float], adjusted: float) -> str:
+def _verdict(x: Evidence, sides: list[str], test: tuple[float, float], adjusted: float) -> str:
     if x.form != "range" and all(gap.idle for gap in x.gaps):
         return NOT_ENGAGED
     if x.null is None:

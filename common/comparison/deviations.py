@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from common.backends.printed import Sampled, beside
+from common.backends.printed import EvalSampling, beside
 from common.comparison.published import order, published, reruns_of
 from common.comparison.spec import spec_of
 from common.config.compose import compose
@@ -35,7 +35,7 @@ DRAW = ", draw "  # in the name of a benchmark that is drawn several times
 class Planned(NamedTuple):
     scale: str
     run: Experiment
-    sampled: Sampled | None
+    sampled: EvalSampling | None
     differs: list[str]
     compared: set[str]  # printed settings
 
@@ -60,7 +60,9 @@ def planned(paper: str) -> list[Planned]:
     return list(found.values())
 
 
-def sampled_runs(config: Reproduce, sweep: Sweep) -> Iterator[tuple[Experiment, Sampled | None]]:
+def sampled_runs(
+    config: Reproduce, sweep: Sweep
+) -> Iterator[tuple[Experiment, EvalSampling | None]]:
     """Yield the runs of a sweep's first seed, each with its evaluation settings; None where the
     sweep does not evaluate it."""
     runs = runs_of(config, replace(sweep, seeds=sweep.seeds[:1]))
@@ -72,7 +74,7 @@ def sampled_runs(config: Reproduce, sweep: Sweep) -> Iterator[tuple[Experiment, 
         yield run, sampled_of(mine) if mine else None
 
 
-def sampled_of(jobs: list[Evaluate]) -> Sampled:
+def sampled_of(jobs: list[Evaluate]) -> EvalSampling:
     """Return the settings that the jobs of one model evaluate it with."""
     e = jobs[0]
     draws = {one.row.benchmark for one in jobs if DRAW in one.row.benchmark}
@@ -89,7 +91,7 @@ def sampled_of(jobs: list[Evaluate]) -> Sampled:
         }
     drawn = (128, count) if draws else None  # 128 questions: configs/eval/arc_challenge.yaml
     at = sorted({one.row.checkpoint for one in jobs if isinstance(one.row.checkpoint, int)})
-    return Sampled(e.n, e.temperature, e.top_p, e.max_tokens, drawn, tuple(at), sets)
+    return EvalSampling(e.n, e.temperature, e.top_p, e.max_tokens, drawn, tuple(at), sets)
 
 
 def section(paper: str) -> str:

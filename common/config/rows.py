@@ -21,7 +21,7 @@ from typing import Any
 from common.config.files import ROOT, read
 from common.errors import UserError, require
 
-Row = dict[str, Any]  # key: value, as in the row's line
+RowConfig = dict[str, Any]  # key: value, as in the row's line
 MERGED = ("method", "model", "eval")  # groups whose file most rows and evaluations choose
 NONE = "none"  # a file of these groups without values (register_family)
 
@@ -34,7 +34,7 @@ def stated(paper: str) -> dict[str, Any]:
 
 
 @cache
-def rows(paper: str) -> dict[str, Row]:
+def rows(paper: str) -> dict[str, RowConfig]:
     """Return every row of a paper by its name, in the file's order, with the values that it takes
     from the rows that it is like. Its `like` then lists only family files. Raises UserError for a
     row that is unknown or is like itself."""
@@ -61,7 +61,9 @@ def _unescaped(value: Any) -> Any:
     return value.replace("\\${", "${") if isinstance(value, str) else value
 
 
-def _resolved(name: str, stated: dict[str, Row], *, file: str, inside: tuple[str, ...] = ()) -> Row:
+def _resolved(
+    name: str, stated: dict[str, RowConfig], *, file: str, inside: tuple[str, ...] = ()
+) -> RowConfig:
     require(name in stated, f"{file}: like", name, f"use one of {', '.join(stated)}, or /FAMILY")
     require(name not in inside, f"{file}: like", name, "a row is not like itself")
     own, families, row = dict(stated[name]), [], {}
@@ -121,7 +123,7 @@ def _choices(paper: str) -> dict:
     return Choices(store.repo["experiment"])
 
 
-def files_of(paper: str, row: Row) -> dict[str, str]:
+def files_of(paper: str, row: RowConfig) -> dict[str, str]:
     """Return the file that a row chooses of each configuration group."""
     return {
         key: value for key, value in row.items() if isinstance(value, str) and is_group(paper, key)

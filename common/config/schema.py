@@ -127,7 +127,7 @@ class Sampling:
 
 
 @dataclass(frozen=True)
-class Sampler:
+class MemorySettings:
     """A memory network next to the policy (DLC): common/rollout/dlc.py."""
 
     mu: NonNegativeFloat
@@ -159,7 +159,7 @@ class Method:
     aggregation: dict[str, Any]
     token_weights: dict[str, Any] | None  # of a whole mini-batch; for losses that take them
     controller: dict[str, Any] | None  # changes arguments of the advantage from step to step
-    sampler: Sampler | None  # draws the responses, if the policy itself does not
+    sampler: MemorySettings | None  # draws the responses, if the policy itself does not
     entropy_coef: NonNegativeFloat
     kl_coef: NonNegativeFloat
     kl_estimator: Literal["k1", "k2", "k3"]

@@ -18,7 +18,7 @@ from common.rollout.context import require_context
 from common.rollout.local import draw, kept
 from common.types import Prompt
 
-Rows = list[tuple]  # (text, tokens, log_prob, stopped, ids); a problem's rows stand together
+Responses = list[tuple]  # (text, tokens, log_prob, stopped, ids); a problem's rows stand together
 
 
 class Chunk(NamedTuple):
@@ -43,7 +43,7 @@ def like(x: Evaluate) -> str:
 
 def drawn_here(
     groups: Sequence[Iterator[Chunk]], on_chunk: Callable[[], None]
-) -> Generator[tuple[Chunk, Rows]]:
+) -> Generator[tuple[Chunk, Responses]]:
     """Yield the chunks and their rows, one after another, drawn by engine=local. The chunks of a
     group are alike (`like`). `on_chunk` is called before each chunk. Raises UserError if a prompt
     of an evaluation does not fit the model's context."""
@@ -58,7 +58,7 @@ def drawn_here(
             yield chunk, drawn(partial(draw, model, tokenizer), x, chunk.start, chunk.prompts)
 
 
-def drawn(engine: Callable, x: Evaluate, start: int, prompts: list[Prompt]) -> Rows:
+def drawn(engine: Callable, x: Evaluate, start: int, prompts: list[Prompt]) -> Responses:
     """Return the samples of the chunk that begins at problem `start`. They depend only on the
     evaluation's seed and on the chunk, not on what the engine drew before."""
     return engine(prompts, x.n, x, (x.seed, "evaluate", x.eval.name, start))

@@ -42,7 +42,7 @@ from common.datasets.templates import of_model
 from common.errors import UserError
 from common.evaluation import checkpoints
 from common.evaluation.config import Evaluate
-from common.evaluation.engines import Chunk, Rows, drawn_here, like
+from common.evaluation.engines import Chunk, Responses, drawn_here, like
 from common.evaluation.samples import scored
 from common.evaluation.scoring import score
 from common.evaluation.store import finish, keep, keep_problems, missing, problems
@@ -150,7 +150,7 @@ class Pending:
             self.finish()
         yield from [Chunk(self.x, start, prompts, self) for start in self.left]
 
-    def keep(self, chunk: Chunk, rows: Rows) -> None:
+    def keep(self, chunk: Chunk, rows: Responses) -> None:
         """Verify and store a chunk; with the last one, measure."""
         x = self.x
         if self.pool is None:

@@ -23,7 +23,7 @@ import torch
 
 from common.errors import Fault, UserError, require
 from common.evaluation.config import Evaluate
-from common.evaluation.engines import Chunk, Rows, drawn, vllm_engine
+from common.evaluation.engines import Chunk, Responses, drawn, vllm_engine
 from common.types import Prompt
 from common.watch import Watch, end_with_parent, parts, stall_s
 
@@ -64,7 +64,7 @@ class Worker:
 
 def drawn_by_vllm(
     gpus: Sequence[str | None], groups: Sequence[Iterator[Chunk]], on_chunk: Callable[[], None]
-) -> Generator[tuple[Chunk, Rows]]:
+) -> Generator[tuple[Chunk, Responses]]:
     """Yield the chunks, each with its rows as soon as they are there, in any order, drawn by an
     engine on each of `gpus` (`places`). The chunks of a group are alike (`like`). An engine stays
     with its group, then takes one that no other works on, then any, and is loaded for it again.
@@ -162,7 +162,7 @@ def _end(worker: Worker) -> None:
     psutil.wait_procs(worker.family, timeout=10)
 
 
-def _answer(worker: Worker) -> Rows | None:
+def _answer(worker: Worker) -> Responses | None:
     """Return a chunk's rows, or None if the engine only reports that it makes progress. Raises what
     the engine raised, and UserError if the engine died."""
     try:

@@ -25,7 +25,7 @@ from common.claims.single import ONE_RUN
 from common.config.files import REFERENCE, ROOT
 from common.config.words import options
 from common.report import verdicts
-from common.report.verdicts import KINDS, UNCLAIMED, Finding, Paper
+from common.report.verdicts import KINDS, UNCLAIMED, ClaimVerdict, Paper
 from common.results.files import write
 from common.results.provenance import GREY
 
@@ -111,7 +111,7 @@ def counts(paper: Paper) -> list[tuple[str, list[tuple[str, int]]]]:
     return [(NAMES.get(name, name), line) for name, line in lines.items() if line]
 
 
-def mark(finding: Finding) -> str:
+def mark(finding: ClaimVerdict) -> str:
     """Return the colour and symbol of a verdict; grey where the files of its runs are gone."""
     return "grey" if finding.state in GREY else MARKS.get(finding.word, "none")
 

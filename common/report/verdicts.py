@@ -23,7 +23,7 @@ POINTS = ("pass@", "avg@", "accuracy", "solve_rate", "active_groups")  # metrics
 
 
 @dataclass(frozen=True)
-class Finding:
+class ClaimVerdict:
     """The verdict on a claim in one scope."""
 
     word: str
@@ -42,7 +42,7 @@ class Claim:
     family: str
     ours: bool  # our reading, not the paper's sentence
     kind: str  # what a laptop decides it on; "" where it is not claimed there
-    findings: dict[str, Finding]  # by scope
+    findings: dict[str, ClaimVerdict]  # by scope
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def paper(name: str, home: Path, folder: Path) -> Paper:
         findings = {}
         for scope in SCOPES:
             said = row[f"{scope}_numbers"], effect(behind.get((key, scope)), row, scope)
-            findings[scope] = Finding(row[scope] or UNCLAIMED, *said, row[f"{scope}_state"])
+            findings[scope] = ClaimVerdict(row[scope] or UNCLAIMED, *said, row[f"{scope}_state"])
         family = claim.get("family", "")
         found.append(
             Claim(

@@ -15,7 +15,7 @@ import copy
 
 import torch
 
-from common.config.schema import Sampler
+from common.config.schema import MemorySettings
 from common.errors import require
 from common.models.load import load_checkpoint
 from common.models.policy import log_probs
@@ -52,7 +52,7 @@ class MemoryNetwork:
         self.optimizer.load_state_dict(state["optimizer"])
 
 
-def memory_network(sampler: Sampler, policy, tokenizer, seed: int) -> MemoryNetwork:
+def memory_network(sampler: MemorySettings, policy, tokenizer, seed: int) -> MemoryNetwork:
     """Return the memory network that a method describes, on the policy's device.
 
     `start` says what phi is at first: "random" weights under a head of zeros (nothing is remembered

@@ -13,8 +13,7 @@ from dataclasses import replace
 
 import torch
 
-from common.config.schema import Sampler as MemorySettings
-from common.config.schema import Sampling
+from common.config.schema import MemorySettings, Sampling
 from common.models.policy import log_probs_in_parts
 from common.rollout.dlc import MemoryNetwork, importance, memory_network
 from common.rollout.local import encode, ends_of, generate

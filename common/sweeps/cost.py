@@ -103,7 +103,7 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class Sampled:
+class Workload:
     """Responses that are drawn together, in batches that each wait for their longest response."""
 
     responses: float
@@ -144,7 +144,7 @@ class Engine:
         kernels_s = self.vllm.step_s + read_s / self.vllm.bandwidth + computed_s
         return kernels_s / self.vllm.efficiency[1 - end]
 
-    def sampling_s(self, part: Sampled, models: list[Size], end: int) -> float:
+    def sampling_s(self, part: Workload, models: list[Size], end: int) -> float:
         """Return the seconds to sample `part`. Steps of a full batch decode all tokens; then each
         batch waits for its longest response, which is alone. (The time of a step is affine in the
         number of sequences, so this is also the time of a batch that empties slowly.)"""
@@ -274,7 +274,7 @@ def _training(
     mean = a.responses(x.model, x.data.name, x.sampling.max_tokens)[end]
     draws = (1 + (x.sampling.dynamic_batches - 1) / 2 * end) * x.optim.steps
     responses = x.sampling.prompts * x.sampling.group_size
-    rollout = Sampled(
+    rollout = Workload(
         draws * responses,
         mean,
         prompts=draws * x.sampling.prompts,
@@ -342,7 +342,7 @@ def longest_prompt(x: Experiment, a: Assumptions) -> int:
     return max(min(trained, kept or trained), *sets) if sets else trained
 
 
-def _curve(x: Experiment, a: Assumptions, end: int) -> Iterator[Sampled]:
+def _curve(x: Experiment, a: Assumptions, end: int) -> Iterator[Workload]:
     """Yield, for each benchmark, what is sampled at the points of the training curve and, with all
     n samples, after the last step."""
     points = max(0, math.ceil(x.optim.steps / x.eval.every) - 1)
@@ -351,7 +351,7 @@ def _curve(x: Experiment, a: Assumptions, end: int) -> Iterator[Sampled]:
         asked = stated(node) or a.benchmark_problems
         mean = a.responses(x.model, name, x.eval.max_tokens)[end]
         share = 1 / len(x.data.benchmarks)  # all sets of a curve point are drawn together
-        yield Sampled(
+        yield Workload(
             asked * (x.eval.n + points * x.eval.curve_n),
             mean,
             asked * (points + 1),
@@ -390,7 +390,7 @@ def estimate_evaluations(
         means = a.responses(trained.model, e.eval.name, e.max_tokens)
         for end, mean in enumerate(means):
             for asked in sizes:
-                one = Sampled(asked * e.n, mean, asked, prompts.typical, e.max_tokens, batches=1)
+                one = Workload(asked * e.n, mean, asked, prompts.typical, e.max_tokens, batches=1)
                 seconds = engine.sampling_s(one, [size], end)
                 heapq.heapreplace(busy[end], busy[end][0] + seconds)  # of the first that is free
                 if end == 0:

@@ -23,7 +23,7 @@ from common.errors import UserError
 from common.experiment import Experiment
 from common.results.longer import finished
 from common.sweeps.plan import Reproduce, experiments, makers
-from common.sweeps.schedule import Task, run_all
+from common.sweeps.schedule import Call, run_all
 
 
 class OutOfTime(Exception):
@@ -88,8 +88,8 @@ def train_all(
     workers: int,
     *,
     end: float | None = None,
-    beside: Sequence[Task] = (),
-    after: Sequence[Task] = (),
+    beside: Sequence[Call] = (),
+    after: Sequence[Call] = (),
 ) -> None:
     """Run every experiment that is not done. For each base model, the run that makes it comes
     first, next to the tasks `beside`; the other runs and the tasks `after` wait for it. Raises
@@ -106,7 +106,7 @@ def train_all(
         run_all(others, workers)
 
 
-def parts(config: Reproduce, after: str) -> list[Task]:
+def parts(config: Reproduce, after: str) -> list[Call]:
     """Return tasks for the paper's own parts at this scale that wait for `after`."""
     asked = [name for name in config.parts if name in config.scales[config.scale].parts]
     return [(n, compute, (config, n)) for n in asked if config.parts[n].after == after]

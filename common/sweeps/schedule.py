@@ -13,7 +13,7 @@ from common.errors import UserError
 from common.watch import end_with_parent
 
 SHOWN = 40  # characters for the names of running tasks, in 100 columns next to the bar
-Task = tuple[str, Callable, tuple]  # title, function, arguments: all must be picklable
+Call = tuple[str, Callable, tuple]  # title, function, arguments: all must be picklable
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def schedule(
     return [job.key for job in jobs if job.key in failed]
 
 
-def run_all(tasks: list[Task], workers: int, then: Sequence[Task] = ()) -> None:
+def run_all(tasks: list[Call], workers: int, then: Sequence[Call] = ()) -> None:
     """Run every task, each on one thread. The tasks `then` need what the first task makes.
 
     A task may return a short text about its outcome, which is printed instead of "done". The

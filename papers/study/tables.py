@@ -28,7 +28,7 @@ from common.comparison.frontier import (
 from common.metrics.bootstrap import holm
 from common.metrics.paired import two_way_interval
 
-Found = dict[tuple[str, str], Runs]  # (rate, method) -> its runs
+RunsByMethod = dict[tuple[str, str], Runs]  # (rate, method) -> its runs
 MARGIN = 3.0  # points that DAPO and CISPO may be below GRPO
 LOWER_RATE = "GRPO at the next lower rate"
 CONTROLS = [
@@ -66,7 +66,7 @@ def speed(rate: str) -> float:
     return float(rate.split()[-1])
 
 
-def controls(found: Found) -> pd.DataFrame:
+def controls(found: RunsByMethod) -> pd.DataFrame:
     """Return a row for each control at each learning rate that has one, fastest first. A control
     whose runs are missing has no numbers and the verdict "not run".
 
@@ -106,7 +106,7 @@ def _judged(a: Runs, b: Runs, control: Control, measure: tuple[str, str]) -> dic
     return row | {"n_seeds": len(seeds), "verdict": found}
 
 
-def methods(found: Found) -> pd.DataFrame:
+def methods(found: RunsByMethod) -> pd.DataFrame:
     """Return METHODS: what each method at the study's rate has beyond GRPO at that rate and beyond
     GRPO one rate lower, after the last step (MEASURES) and at equal pass@1 (DIVERSITY); the same of
     GRPO's other rates; and what all of these have beyond the base model. `p_holm` is corrected over

@@ -18,11 +18,11 @@ from common.backends.verl import process
 from common.backends.verl import progress as marks
 from common.backends.verl.sockets import MARK
 from common.errors import UserError
-from common.watch import FIRST, GRACE_S, STALLED, Part, Watch
+from common.watch import FIRST, GRACE_S, STALLED, SeenProcess, Watch
 from slurm import ray_cluster
 
-RAYLET = Part(1, 0.0, "raylet")
-ACTOR = Part(2, 0.0, "ray::RewardLoopWorker")
+RAYLET = SeenProcess(1, 0.0, "raylet")
+ACTOR = SeenProcess(2, 0.0, "ray::RewardLoopWorker")
 
 
 def seen(*looks, stall_s: float = 1e9, **how) -> list[str | None]:
@@ -44,7 +44,7 @@ def seen(*looks, stall_s: float = 1e9, **how) -> list[str | None]:
     ],
 )
 def test_what_must_live_as_long_as_the_run(words, needed):
-    assert Part(1, 0.0, watch.name_of(words)).needed == needed
+    assert SeenProcess(1, 0.0, watch.name_of(words)).needed == needed
 
 
 def steps(*times: float) -> list[float]:
@@ -60,10 +60,10 @@ def test_a_part_that_dies_is_named_after_the_grace():
 
 
 def test_a_stopped_part_is_named_and_one_that_went_on_is_not():
-    halted = Part(9, 0.0, "python3 -m common.verifiers.worker", stopped=True)
+    halted = SeenProcess(9, 0.0, "python3 -m common.verifiers.worker", stopped=True)
     stopped = [(t, [RAYLET, halted], t) for t in steps(GRACE_S)]
     assert "is stopped (SIGSTOP)" in seen(*stopped)[-1]
-    went_on = [(t, [RAYLET, Part(9, 0.0, halted.name, t % 40 == 0)], t) for t in steps(300)]
+    went_on = [(t, [RAYLET, SeenProcess(9, 0.0, halted.name, t % 40 == 0)], t) for t in steps(300)]
     assert set(seen(*went_on)) == {None}
 
 
@@ -82,7 +82,7 @@ def test_without_progress_a_run_ends_after_the_limit_or_five_of_its_steps():
 
 def test_a_suspended_job_starts_to_count_again():
     """SLURM stops all processes of a job and lets them go on hours later."""
-    halted = Part(2, 0.0, ACTOR.name, stopped=True)
+    halted = SeenProcess(2, 0.0, ACTOR.name, stopped=True)
     looks = [(0.0, [halted], 0), (5.0, [halted], 0), (7200.0, [halted], 0), (7205.0, [ACTOR], 0)]
     assert set(seen(*looks, stall_s=1800)) == {None}
 
@@ -99,7 +99,7 @@ def test_a_machine_too_busy_to_look_is_given_time_and_a_dead_part_is_still_found
 
 def test_a_run_that_ends_by_itself_names_what_died_first():
     """Ray ends a run that has lost its raylet, and says that an actor is unavailable."""
-    storage = Part(7, 0.0, "ray::SimpleStorageUnit")
+    storage = SeenProcess(7, 0.0, "ray::SimpleStorageUnit")
     watched = Watch(1e9)
     assert watched.had_died(0.0) is None
     for now, left in [(0.0, [RAYLET, ACTOR, storage]), (5.0, [ACTOR, storage]), (10.0, [storage])]:

@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 from tiny import network
 from transformers import AutoConfig
 
-from common.config.schema import Sampler
+from common.config.schema import MemorySettings
 from common.models import pretrain, store
 from common.rollout import vllm, vllm_dlc
 from common.rollout.dlc import MemoryNetwork, memory_network
@@ -51,7 +51,7 @@ def parts():
     """(policy with a tied head, tokenizer, memory of half the width with a head of its own)."""
     tokenizer = pretrain.tokenizer()
     policy = network(**sizes(tokenizer), hidden_size=128, tie_word_embeddings=True)
-    made = Sampler(mu=MU, lr=1e-2, start="random", shrink=2, importance_cap=None)
+    made = MemorySettings(mu=MU, lr=1e-2, start="random", shrink=2, importance_cap=None)
     memory = memory_network(made, policy, tokenizer, seed=0)
     return policy, tokenizer, trained(memory, 1)
 
@@ -148,7 +148,7 @@ def test_a_memory_of_another_architecture_and_an_untied_policy(parts, tmp_path, 
     policy = network(**sizes(tokenizer), hidden_size=128, tie_word_embeddings=False)
     shape = dict(hidden_size=64, head_dim=32, tie_word_embeddings=tied)
     store.save(network("qwen3", **sizes(tokenizer), **shape), tokenizer, tmp_path / "other")
-    given = Sampler(MU, 1e-2, "checkpoint", 1, None, str(tmp_path / "other"))
+    given = MemorySettings(MU, 1e-2, "checkpoint", 1, None, str(tmp_path / "other"))
     made = policy, tokenizer, trained(memory_network(given, policy, tokenizer, seed=0), 4)
     llm = engine(made, tmp_path)
     assert errors(made, triples(drawn(llm, tokenizer, PROMPTS, 2, 4), 2)) < 1e-4

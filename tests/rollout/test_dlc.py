@@ -10,7 +10,7 @@ from scipy.stats import chisquare
 from tiny import network
 
 from common.backends.local import Loop
-from common.config.schema import Sampler
+from common.config.schema import MemorySettings
 from common.models import load, pretrain, store
 from common.rollout.dlc import MemoryNetwork, importance, memory_network
 from common.rollout.local import encode, generate
@@ -32,7 +32,7 @@ def policy(tiny):
 
 
 def made(policy, **settings) -> MemoryNetwork:
-    return memory_network(Sampler(importance_cap=None, **settings), policy, None, seed=0)
+    return memory_network(MemorySettings(importance_cap=None, **settings), policy, None, seed=0)
 
 
 def memory_of(policy, **changes) -> MemoryNetwork:
@@ -134,7 +134,7 @@ def test_a_memory_from_a_checkpoint_is_exact_with_tied_and_untied_heads(
     model, tokenizer = random_model("qwen2", tied, **SIZES)
     network, own = random_model(kind, memory_tied, **OTHER)
     store.save(network, own, tmp_path / "memory")
-    sampler = Sampler(**GIVEN, path=str(tmp_path / "memory"))
+    sampler = MemorySettings(**GIVEN, path=str(tmp_path / "memory"))
     memory = memory_network(sampler, model, tokenizer, seed=0)
     batch = drawn(model, tokenizer, memory, 4, 5, temperature=1.3)
     assert exact(model, network, batch)
@@ -171,13 +171,17 @@ def test_a_memory_of_other_tokens_is_refused(tmp_path):
     larger, own = random_model("qwen2", True, **SIZES, vocab_size=len(tokenizer) + 3)
     store.save(larger, own, tmp_path / "larger")
     with refuses("method.sampler.path", tmp_path / "larger"):
-        memory_network(Sampler(**GIVEN, path=str(tmp_path / "larger")), model, tokenizer, seed=0)
+        memory_network(
+            MemorySettings(**GIVEN, path=str(tmp_path / "larger")), model, tokenizer, seed=0
+        )
     moved = pretrain.tokenizer(tuple(reversed(pretrain.countdown.WORDS)))
     store.save(model, moved, tmp_path / "moved")
     with refuses("method.sampler.path", tmp_path / "moved"):
-        memory_network(Sampler(**GIVEN, path=str(tmp_path / "moved")), model, tokenizer, seed=0)
+        memory_network(
+            MemorySettings(**GIVEN, path=str(tmp_path / "moved")), model, tokenizer, seed=0
+        )
     with refuses("method.sampler.path", "./none"):
-        memory_network(Sampler(**GIVEN, path="./none"), model, tokenizer, seed=0)
+        memory_network(MemorySettings(**GIVEN, path="./none"), model, tokenizer, seed=0)
 
 
 def test_the_memory_learns_what_was_sampled_and_then_makes_it_rarer(policy):

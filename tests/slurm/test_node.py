@@ -17,7 +17,7 @@ from common.evaluation.config import Suite
 from common.experiment import load
 from slurm import node
 from slurm.attempts import attempts
-from slurm.checks import Facts, Found, Need, judged, reduction
+from slurm.checks import CheckResult, Facts, Need, judged, reduction
 
 H100 = Need(cuda=True, gpus=2, verl=True)
 OLD = "RuntimeError: The NVIDIA driver on your system is too old (found version 12040)"
@@ -88,8 +88,8 @@ def test_the_first_task_says_what_another_node_has_found(tmp_path, monkeypatch):
     need, answers = replace(H100, nodes=2, reduce="nccl"), {}
     monkeypatch.setattr(node, "GATHER_S", 30)
     monkeypatch.setattr(node, "facts", lambda *_: SOUND)
-    seen = Found("flash-attn", "", "flash-attn=gone: on the second node")
-    monkeypatch.setattr(node, "judged", lambda *_: [Found("torch", "2.11")])
+    seen = CheckResult("flash-attn", "", "flash-attn=gone: on the second node")
+    monkeypatch.setattr(node, "judged", lambda *_: [CheckResult("torch", "2.11")])
     first = Thread(target=lambda: answers.update(first=outcome(need, tmp_path, 0)))
     first.start()
     while not (tmp_path / "node-0.json").exists():
@@ -104,7 +104,10 @@ def test_the_first_task_says_what_another_node_has_found(tmp_path, monkeypatch):
 def test_a_problem_of_one_node_may_be_none_of_another(tmp_path, monkeypatch, here):
     monkeypatch.setenv("SLURMD_NODENAME", "n7")
     monkeypatch.setattr(node, "facts", lambda *_: SOUND)
-    both = [Found("GPUs", "", "gpus_per_node=2", here=True), Found("CPUs", "", "cpus=8", here)]
+    both = [
+        CheckResult("GPUs", "", "gpus_per_node=2", here=True),
+        CheckResult("CPUs", "", "cpus=8", here),
+    ]
     monkeypatch.setattr(node, "judged", lambda *_: both)
     with pytest.raises(UserError, match="gpus_per_node=2\ncpus=8") as error:
         node.ready(H100, tmp_path)

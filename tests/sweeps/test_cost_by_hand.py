@@ -11,7 +11,7 @@ from common.backends.verl.tuning import SEQUENCE
 from common.models.size import Size
 from common.sweeps import cost
 from common.sweeps.assumptions import Accelerator, Vllm, assumptions, model_sizes
-from common.sweeps.cost import Engine, Sampled
+from common.sweeps.cost import Engine, Workload
 from common.sweeps.profiles import load_profile
 
 UNIT = Accelerator(80, 1000, 100, 1000, (0.25, 0.5), (0.25, 0.5))
@@ -48,7 +48,7 @@ def test_a_step_of_decoding_by_hand():
 def test_a_batch_waits_for_its_longest_response():
     """Two engines, 1,000 responses of 100 tokens in two batches. The longest of 500 has
     100 * ln(500) tokens, or, at the high end, all."""
-    part = Sampled(1000, mean=100, prompts=100, prompt=50, limit=1450, batches=2)
+    part = Workload(1000, mean=100, prompts=100, prompt=50, limit=1450, batches=2)
     for end, longest in ((0, 100 * math.log(500)), (1, 1450)):
         step = LOCAL.step_s([SIZE], 256, 150, end)
         alone = LOCAL.step_s([SIZE], 1, 50 + longest, end)
@@ -60,7 +60,7 @@ def test_vllm_reads_each_prompt_once():
     """Half of the bandwidth and nothing else a step; a quarter of the peak in a prefill."""
     server = Vllm(step_s=0, bandwidth=0.5, prefill=0.25, efficiency=(0.5, 0.5))
     small = replace(UNIT, tflops=1e9)  # operations take no time, but prompts are read at tflops
-    part = Sampled(1000, mean=100, prompts=100, prompt=50, limit=100, batches=2)
+    part = Workload(1000, mean=100, prompts=100, prompt=50, limit=100, batches=2)
     plain, there = (
         replace(LOCAL, unit=small, vllm=one).sampling_s(part, [SIZE], 0) for one in (None, server)
     )
