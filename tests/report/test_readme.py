@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from tiny import ROOT
 
-from common.comparison.frontier import GRPO, LOWER, RATE
+from common.comparison.frontier import ACCURACY, BASE, DIVERSITY, GRPO, LOWER, RATE
 from common.report import readme
 from rlvr_papers import docs
 from rlvr_papers.docs import REFERENCE
@@ -82,13 +82,25 @@ def test_a_method_stands_with_its_effects_and_what_a_rerun_costs(stored_study):
     assert row[2] == f"{last['difference']:+.1f} [{last['low']:.1f}, {last['high']:.1f}]"
     assert row[-1] == "900 to 1,200"
     assert len(row) == len(readme.HEAD)
+    assert row[5] == "more than GRPO at its rate, more than GRPO one rate lower"
+
+
+def test_grpo_stands_with_its_gain_and_loss_from_the_base_model(stored_study):
+    study, lines = stored_study
+    grpo = study[(study["method"] == GRPO) & (study["rate"] == RATE)]
+    base = grpo[grpo["against"] == BASE].set_index(["reading", "benchmark", "metric"])
+    first = lines()[0]
+    for text, measure in zip(first[1:3], (ACCURACY, DIVERSITY), strict=True):
+        one = base.loc[(readme.LAST, *measure)]
+        assert text == f"{one['difference']:+.1f} [{one['low']:.1f}, {one['high']:.1f}]"
+    assert set(first[3:]) == {"-"}
 
 
 def test_what_was_not_run_has_no_effect(stored_study):
     study, lines = stored_study
-    found = lines(study[study["against"] != f"{GRPO} {LOWER}"])
-    assert all((line[3], line[5]) == ("not run", "not run") for line in found)
-    assert found[0][2] != "not run"
+    _, *found = lines(study[study["against"] != f"{GRPO} {LOWER}"])
+    assert all(line[4] == "not run" for line in found)
+    assert found[0][3] != "not run"
 
 
 def test_the_ladder_stands_beside_the_laptops_rows(tmp_path):
