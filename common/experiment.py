@@ -82,9 +82,6 @@ class Experiment:
         require(sampling.prompts % batches == 0, "optim.mini_batches", batches, remedy)
         own = not self.verl or self.backend == "verl"
         require(own, "verl", self.verl, "is only for backend=verl")
-        fits = sampling.lag == 0 or (local and self.method.sampler is None)
-        remedy = "is for backend=local without a memory network (method.sampler); set it to 0"
-        require(fits, "sampling.lag", sampling.lag, remedy)
         key, one = "sampling.log_prob_temperature", sampling.reported == sampling.temperature
         remedy = "a memory network (method.sampler) is corrected at that of sampling; use null"
         require(one or self.method.sampler is None, key, sampling.log_prob_temperature, remedy)
@@ -128,7 +125,8 @@ class Experiment:
             del config["optim"]["dtype"]
         if self.sampling.reported == self.sampling.temperature:  # stored runs lack the key
             del config["sampling"]["log_prob_temperature"]
-        config["method"]["rehearsal"] = None  # stored runs have this key, which no method sets now
+        # stored runs have these keys, which nothing sets now
+        config["method"]["rehearsal"], config["sampling"]["lag"] = None, 0
         if self.optim.steps > 0:
             del config["optim"]["steps"]
         named = contents(config, self.results_dir)

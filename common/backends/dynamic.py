@@ -1,6 +1,5 @@
 """Rollouts with their verdicts and rewards, and DAPO's dynamic sampling, which draws more groups
-until a step has enough groups with mixed rewards.
-"""
+until a step has enough groups with mixed rewards."""
 
 from __future__ import annotations
 
@@ -9,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from common.types import RolloutBatch, Verdict, concatenate
+from common.types import Prompt, RolloutBatch, Verdict, Verify, concatenate
 
 
 @dataclass(frozen=True)
@@ -33,6 +32,21 @@ class Rollout:
             Rollout(self.batch.prompts(i, i + 1), self.verdicts[i * G : (i + 1) * G], row[None])
             for i, row in enumerate(self.rewards)
         ]
+
+
+def judged(batch: RolloutBatch, prompts: list[Prompt], tokenizer, verify: Verify) -> list[Verdict]:
+    """Return the verdict of every row of the batch, in order."""
+    rows = zip(batch.response_ids.tolist(), batch.mask.sum(1).int().tolist(), strict=True)
+    texts = tokenizer.batch_decode([row[:n] for row, n in rows], skip_special_tokens=True)
+    references = [prompts[row // batch.group_size].reference for row in range(len(texts))]
+    return verify(list(zip(texts, references, strict=True)))
+
+
+def rewards(verdicts: list[Verdict], group_size: int, correct: float, wrong: float) -> torch.Tensor:
+    """Return the rewards (P, G): R_c * score + R_w * (1 - score), which is exactly R_c or R_w for a
+    score of 1 or 0 (F-GRPO Eq. 1)."""
+    scores = torch.tensor([verdict.reward for verdict in verdicts]).view(-1, group_size)
+    return correct * scores + wrong * (1 - scores)
 
 
 def joined(rollouts: list[Rollout], pad_id: int) -> Rollout:

@@ -5,11 +5,7 @@ This file is the executable specification of the loop; other backends must agree
     prompts -> rollout -> verdicts -> rewards (P, G) -> advantages (P, G) -> loss (B, T)
     -> aggregate -> update -> checkpoint -> evaluation samples -> counts -> result rows
 
-One part is exchangeable: the sampler that draws the responses (rollout/samplers.py: the policy,
-its older weights, or the policy with DLC's memory network).
-
-Left out on purpose: several GPUs, asynchronous processes (`sampling.lag` gives rollouts the age
-that they would have), more than one PPO epoch.
+Left out on purpose: several GPUs, asynchronous processes, more than one PPO epoch.
 """
 
 import shutil
@@ -23,13 +19,14 @@ import pandas as pd
 import torch
 
 from common.backends import checkpoint, dynamic, snapshots, tracking
-from common.backends.dynamic import Rollout
+from common.backends.dynamic import Rollout, judged, rewards
 from common.backends.evaluations import Evaluations
 from common.backends.prompts import prompts, sets
 from common.backends.saving import Saving
 from common.errors import UserError, require
 from common.experiment import Experiment
 from common.health import Guard
+from common.losses import contributions
 from common.methods import binding, rate
 from common.models.llama import is_plain_llama
 from common.models.load import device, load_model
@@ -40,8 +37,7 @@ from common.results import longer
 from common.results.files import amend, jsonl_appender, require_steps, whole_rows
 from common.results.run import Run
 from common.rollout import context
-from common.rollout.local import rewards, verify_batch
-from common.rollout.samplers import sampler
+from common.rollout.samplers import Sampler
 from common.seeds import generator, in_turn
 from common.types import Outcome, Prompt, RolloutBatch, Verify
 from common.verifiers.guard import judges
@@ -94,7 +90,7 @@ def train(
                     on_step()
                     guard.check()
                 except BaseException:
-                    loop.save_checkpoint()
+                    checkpoint.save(run.path / "checkpoint.pt", loop)
                     raise
                 try:
                     row = loop.one_step(step)
@@ -113,7 +109,7 @@ def train(
                 loop.evaluations.keep(step)
                 if saving.due(step) or step == x.optim.steps:
                     with saving.timed(step):
-                        loop.save_checkpoint()
+                        checkpoint.save(run.path / "checkpoint.pt", loop)
         scores = loop.evaluations.last(loop.step, told=progress)
         amend(run.path / "metrics.jsonl", loop.step, scores)
         send({"step": loop.step} | scores)
@@ -161,7 +157,7 @@ class Loop:
         self.state = {}  # of the controller
         of = partial(passes, temperature=x.sampling.reported, dtype=getattr(torch, x.optim.dtype))
         self.of_reference = None if self.reference is None else of(self.reference)
-        self.sampler = sampler(
+        self.sampler = Sampler(
             self.model,
             self.tokenizer,
             x.sampling,
@@ -198,8 +194,6 @@ class Loop:
         correct = reward == x.reward.correct
         advantages, controlled = self.advantages(step, batch, shaped, correct, row["solve_rate"])
         if x.covariances:
-            from common.losses import contributions
-
             row |= contributions.logged(batch.log_probs, advantages.reshape(-1, 1), batch.mask)
         watched = {name: value for name, value in self.state.items() if isinstance(value, float)}
         row |= {"lr": self.set_lr(step, controlled[-1]), **controlled[-1], **watched}
@@ -230,7 +224,7 @@ class Loop:
         x, prompts = self.x, self.draw_prompts()
         uniforms = generator(x.seed, "rollout", step, *([attempt] if attempt else []))
         batch, gap = self.sampler.draw(prompts, uniforms)
-        _, verdicts = verify_batch(batch, prompts, self.tokenizer, self.verify)
+        verdicts = judged(batch, prompts, self.tokenizer, self.verify)
         reward = rewards(verdicts, batch.group_size, x.reward.correct, x.reward.wrong)
         return Rollout(batch, verdicts, reward, gap)
 
@@ -315,7 +309,7 @@ class Loop:
         count, per_micro = len(batch.prompt_ids), max(1, x.optim.micro_batch // batch.group_size)
         token_weights = self.token_weights(batch, advantages)
         totals = {"loss": 0.0, "entropy": 0.0, "clipped": 0.0, "ratio": 0.0, "kl": 0.0}
-        tokens = batch.mask.sum()
+        tokens, kl_in_loss = batch.mask.sum(), x.method.kl_coef > 0 and not x.method.kl_in_reward
         # A recorded pass adds to gradients that are there.
         self.optimizer.zero_grad(set_to_none=not isinstance(self.sampler.log_probs, Recorded))
         for start in range(0, count, per_micro):
@@ -330,7 +324,7 @@ class Loop:
             )
             if x.method.entropy_coef > 0:
                 loss = loss - x.method.entropy_coef * entropy
-            if self.reference is not None and not x.method.kl_in_reward:
+            if kl_in_loss:
                 ref_log_prob = log_probs_in_parts(self.of_reference, micro, x.optim.micro_batch)
                 kl = self.method.kl(log_prob, ref_log_prob)
                 loss = loss + x.method.kl_coef * kl
@@ -345,10 +339,9 @@ class Loop:
             ratio = (log_prob.detach() - micro.log_probs).exp()
             totals["ratio"] += (ratio * micro.mask).sum() / tokens
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), x.optim.grad_clip)
-        self.sampler.before_update()
         if torch.isfinite(norm):  # otherwise the weights stay as they are, as with verl
             self.optimizer.step()
-        if self.reference is None or x.method.kl_in_reward:
+        if not kl_in_loss:
             del totals["kl"]
         totals["grad_norm"] = norm
         return dict(zip(totals, torch.stack(list(totals.values())).tolist(), strict=True))
@@ -380,9 +373,6 @@ class Loop:
         return lr
 
     # ---- checkpoint
-
-    def save_checkpoint(self) -> None:
-        checkpoint.save(self.folder / "checkpoint.pt", self)
 
     def state_dict(self) -> dict:
         return {

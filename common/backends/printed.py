@@ -165,7 +165,7 @@ def derived(x: Experiment, sampled: EvalSampling | None = None) -> dict[str, Any
         "top_p": 1.0,
         "top_k": -1,
         "engine": "vLLM" if verl else "this loop",
-        "system": "asynchronous" if s.lag else "synchronous",
+        "system": "synchronous",
         "mini_batch": s.prompts // o.mini_batches,
         "completions": s.prompts * s.group_size // o.mini_batches,
         "warmup_ratio": o.warmup_steps / o.steps if o.steps else MISSING,

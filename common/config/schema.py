@@ -111,10 +111,8 @@ class Sampling:
     temperature: PositiveFloat
     max_tokens: PositiveInt  # T_max, response tokens
     dynamic_batches: PositiveInt  # most rollout batches drawn to fill a step; 1: off
-    # by how many optimiser updates the weights that sample are older than the trained weights
-    # (rollout/samplers.py); it has a default, since configurations stored before it lack the key
-    lag: NonNegativeInt = 0
-    # type of the copy of the weights that samples; it has a default for the same reason
+    # type of the copy of the weights that samples; it has a default, since configurations stored
+    # before it lack the key
     dtype: Literal["float32", "bfloat16"] = "float32"
     # of log pi in ratio, KL, covariance and entropy; None: as in sampling; it has a default for the
     # same reason

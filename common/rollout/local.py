@@ -1,5 +1,4 @@
-"""The local rollout engine: sampled responses with log-probabilities, on CPU or one GPU, and the
-rewards of their verdicts."""
+"""The local rollout engine: sampled responses with log-probabilities, on CPU or one GPU."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -13,7 +12,7 @@ from common.rollout import recorded
 from common.rollout.decoder import make_decoder
 from common.rollout.dlc import MemoryNetwork
 from common.rollout.fit import parts, rows_that_fit
-from common.types import Prompt, RolloutBatch, Verdict, Verify
+from common.types import Prompt, RolloutBatch
 
 BLOCKS = 16  # finished rows leave the batch in blocks of 1 / BLOCKS of its rows
 
@@ -289,23 +288,3 @@ def draw(
                 row = (text, length, round(log_prob, 4), stopped, drawn_ids)
                 rows[start + i // batch.group_size].append(row)
     return [row for group in rows for row in group]
-
-
-def verify_batch(
-    batch: RolloutBatch, prompts: list[Prompt], tokenizer, verify: Verify
-) -> tuple[list[str], list[Verdict]]:
-    """Return the text and the verdict of every row of the batch, in order."""
-    ids = [
-        row[: int(length)]
-        for row, length in zip(batch.response_ids.tolist(), batch.mask.sum(1).tolist(), strict=True)
-    ]
-    texts = tokenizer.batch_decode(ids, skip_special_tokens=True)
-    references = [prompts[row // batch.group_size].reference for row in range(len(texts))]
-    return texts, verify(list(zip(texts, references, strict=True)))
-
-
-def rewards(verdicts: list[Verdict], group_size: int, correct: float, wrong: float) -> torch.Tensor:
-    """Return the rewards (P, G): R_c * score + R_w * (1 - score), which is exactly R_c or R_w for a
-    score of 1 or 0 (F-GRPO Eq. 1)."""
-    scores = torch.tensor([verdict.reward for verdict in verdicts]).view(-1, group_size)
-    return correct * scores + wrong * (1 - scores)

@@ -8,6 +8,7 @@ import pytest
 import torch
 from local_loop import make_loop
 
+from common.backends import checkpoint
 from common.backends.local import train
 from common.errors import UserError
 from common.models import store
@@ -51,7 +52,7 @@ def test_a_missing_model_is_refused_by_name(tiny, tmp_path):
 def test_a_damaged_checkpoint_is_refused_by_name(tiny, tmp_path, damage):
     loop = make_loop(tiny(), tmp_path)
     loop.step = 2
-    loop.save_checkpoint()
+    checkpoint.save(loop.folder / "checkpoint.pt", loop)
     path = tmp_path / "checkpoint.pt"
     assert make_loop(tiny(), tmp_path).step == 2
     if damage == "cut":

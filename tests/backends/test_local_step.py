@@ -326,7 +326,7 @@ def test_a_controller_sees_the_step_and_its_state_is_kept(tiny, tmp_path, monkey
     assert rows[1]["alpha"] == pytest.approx(min(max(1.5 * (1 - p_hat) / p_hat, 1), 3))
     assert rows[0]["delta"] == 1  # the entropy is at its start, above its target
     assert 0.1 < loop.state["H_0"] < 5
-    loop.save_checkpoint()
+    checkpoint.save(loop.folder / "checkpoint.pt", loop)
     again = make_loop(x, tmp_path)
     assert again.state == loop.state
     assert again.one_step(3) == loop.one_step(3)

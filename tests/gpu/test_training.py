@@ -23,7 +23,6 @@ MADE_UP = ["data.verifier={_target_: local_loop.made_up}"]
 # One for each kind of sampler, loss input, controller and option.
 CASES = {
     "grpo": [],
-    "lag": ["sampling.lag=1"],
     "memory network": ["method=dlc", "method.sampler.importance_cap=2"],
     "memory of what is evicted": ["method=dapo_iac_dlc", "sampling.dynamic_batches=3"],
     "entropy bonus": ["method=grpo_entropy", "method.entropy_coef=0.01"],

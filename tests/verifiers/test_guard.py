@@ -7,9 +7,9 @@ import pytest
 import torch
 from code_cases import WHY_NOT
 
+from common.backends.dynamic import rewards
 from common.config.resolve import resolve
 from common.errors import UserError
-from common.rollout.local import rewards
 from common.tasks import maze
 from common.types import Verdict
 from common.verifiers import maze as rules

@@ -37,7 +37,8 @@ def tokens(
     """
     import torch
 
-    from common.rollout.local import encode, generate, rewards, verify_batch
+    from common.backends.dynamic import judged, rewards
+    from common.rollout.local import encode, generate
     from common.seeds import generator
 
     ids, mask = encode(tokenizer, [prompt.text for prompt in prompts], policy.device)
@@ -51,8 +52,7 @@ def tokens(
         eos_id=tokenizer.eos_token_id,
         generator=generator(seed, "hidden states"),
     )
-    _, verdicts = verify_batch(batch, prompts, tokenizer, verify)
-    reward = rewards(verdicts, group_size, 1.0, 0.0)
+    reward = rewards(judged(batch, prompts, tokenizer, verify), group_size, 1.0, 0.0)
     A = (reward - reward.mean(1, keepdim=True)).flatten()
     prompt_ids, prompt_mask = (t.repeat_interleave(group_size, 0) for t in (ids, mask))
     states = []

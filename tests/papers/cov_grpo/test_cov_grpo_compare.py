@@ -65,8 +65,8 @@ def test_laptop_experiments_have_the_papers_values(name):
 def test_the_cluster_reward_is_accuracy_plus_format(name):
     import torch
 
+    from common.backends.dynamic import rewards
     from common.config.resolve import resolve
-    from common.rollout.local import rewards
 
     x = load([f"experiment={name}"], "cov_grpo")
     verify = resolve(x.data.verifier, "data.verifier")

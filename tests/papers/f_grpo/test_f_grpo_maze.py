@@ -67,7 +67,7 @@ def test_settings_are_as_printed():
         assert (one, y.optim, y.eval, y.data, y.model) == (
             *(x.sampling, x.optim, x.eval, x.data, x.model),
         )
-        assert (y.scope, y.device, y.backend, y.sampling.lag) == ("cluster", "cuda", "local", 0)
+        assert (y.scope, y.device, y.backend) == ("cluster", "cuda", "local")
 
 
 def test_without_a_gpu_the_full_size_is_refused(tmp_path, monkeypatch):
