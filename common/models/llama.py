@@ -20,6 +20,8 @@ def is_plain_llama(model) -> bool:
         return False
     if getattr(model.config, "sliding_window", None):  # Mistral's default; in Qwen2 if it is used
         return False
+    if model.model.rotary_emb.rope_type in ("dynamic", "longrope"):
+        return False  # a position's rotation depends on the longest one
     biases = [name for name, _ in model.named_parameters() if name.endswith(".bias")]
     return all(name.split(".")[-2] in ("q_proj", "k_proj", "v_proj") for name in biases)
 

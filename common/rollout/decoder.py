@@ -67,13 +67,9 @@ class LlamaDecoder:
         self.hidden = None  # (P, 1, 1, T), True where no later token sees a place of the cache
         if not real.all():
             self.hidden = F.pad(~real, (0, self.max_tokens))[:, None, None, :]
-        # cos and signed sin of all positions, (length, 1, D) each; None if they depend on which
-        # positions are asked for together
-        self.turns = None
-        if not self.depends_on_length():
-            places = torch.arange(length + self.max_tokens, device=ids.device)
-            cos, sin = self.rotary(self.embedding[:1], places[None])
-            self.turns = [cos[0, :, None], signed(sin)[0, :, None]]
+        places = torch.arange(length + self.max_tokens, device=ids.device)
+        cos, sin = self.rotary(self.embedding[:1], places[None])
+        self.turns = [cos[0, :, None], signed(sin)[0, :, None]]  # (length, 1, D) each
         self.position = mask.sum(1)  # the next token's position, padding not counted
         positions = (mask.cumsum(1) - 1).clamp(min=0)
         seen = causal(length, ids.device) if self.hidden is None else causal_after_padding(real)
@@ -113,21 +109,15 @@ class LlamaDecoder:
         self.position = choose(self.position)
         self.hidden = None if self.hidden is None else choose(self.hidden)
 
-    def depends_on_length(self) -> bool:
-        return self.rotary.rope_type in ("dynamic", "longrope")
-
-    def rotations(self, x, positions):
+    def rotations(self, positions):
         """Return cos and signed sin of `positions` (B, new), (B, 1, new, D) each."""
-        if self.turns is not None:
-            return [table[positions].transpose(1, 2) for table in self.turns]
-        cos, sin = self.rotary(x, positions)
-        return cos.unsqueeze(1), signed(sin).unsqueeze(1)
+        return [table[positions].transpose(1, 2) for table in self.turns]
 
     def _forward(self, ids, positions, seen):
         rows, new = ids.shape
         end = self.length + new
         x = self.embedding[ids]
-        cos, sin = self.rotations(x, positions)
+        cos, sin = self.rotations(positions)
         for layer, (keys, values) in zip(self.layers, self.cache, strict=True):
 
             def attention(qk, v, keys=keys, values=values):

@@ -9,7 +9,7 @@ from common import seeds
 from common.config.schema import Evaluation
 from common.errors import UserError, require
 from common.rollout import recorded
-from common.rollout.decoder import make_decoder
+from common.rollout.decoder import LlamaDecoder, make_decoder
 from common.rollout.dlc import MemoryNetwork
 from common.rollout.fit import parts, rows_that_fit
 from common.types import Prompt, RolloutBatch
@@ -76,7 +76,7 @@ def generate(
     models = [model] if memory is None else [model, memory.model]
     mu = None if memory is None else memory.mu
     decoders = [make_decoder(one, max_tokens, dtype) for one in models]
-    shared = prompt_ids.is_cuda and all(map(recorded.can_record, decoders))
+    shared = prompt_ids.is_cuda and all(isinstance(one, LlamaDecoder) for one in decoders)
     rows = rows_that_fit(
         models, length, max_tokens, dtype or model.dtype, key, sharing=group_size if shared else 1
     )

@@ -57,11 +57,6 @@ def _side() -> torch.cuda.Stream:
     return torch.cuda.Stream()
 
 
-def can_record(decoder) -> bool:
-    """Return whether a step of `decoder` is the same at every length."""
-    return isinstance(decoder, LlamaDecoder) and not decoder.depends_on_length()
-
-
 @torch.no_grad()
 def decode(
     decoders: list[LlamaDecoder],
@@ -150,7 +145,7 @@ class Rows:
         later = later.expand(*self.hidden.shape[:4], window)
         hidden = torch.cat([self.hidden, later], -1)
         x = decoder.embedding[token[:, None]]
-        cos, sin = decoder.rotations(x, self.position[:, None])
+        cos, sin = decoder.rotations(self.position[:, None])
 
         def grouped(part):  # (B, kv x n, 1, D) -> (P, kv, G, n, D)
             return part.reshape(count, group, decoder.kv_heads, -1, part.shape[-1]).transpose(1, 2)
