@@ -9,15 +9,15 @@ import os
 import time
 
 for _variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-    os.environ[_variable] = "1"  # read when numpy and torch load, which is after this file
+    os.environ[_variable] = "1"  # read when numpy and torch load
+
+import torch  # noqa: E402
 
 COLUMNS = ["name", "ours", "peer", "unit", "ratio", "note"]
 
 
 def timed(function) -> float:
     """Return the seconds of one call, with what it leaves a GPU to do."""
-    import torch
-
     start = time.perf_counter()
     function()
     if torch.cuda.is_available():
@@ -35,8 +35,6 @@ def alternate(ours, peer, rounds: int) -> tuple[list[float], list[float]]:
 def matmul_peak(dtype=None, size: int = 1024, rounds: int = 7, device: str = "cpu") -> float:
     """Return the FLOP/s of one product of two `size` x `size` matrices (float32 without a `dtype`),
     the best of `rounds`. This is what one thread of this machine, or a GPU, can reach."""
-    import torch
-
     a = torch.randn(size, size, device=device).to(dtype or torch.float32)
 
     # the first call loads kernels
@@ -46,8 +44,6 @@ def matmul_peak(dtype=None, size: int = 1024, rounds: int = 7, device: str = "cp
 def flops_a_token(model) -> int:
     """Return the FLOP of one token's forward pass in the matrix products with weights, without
     attention."""
-    import torch
-
     linear = [one for one in model.modules() if isinstance(one, torch.nn.Linear)]
     return 2 * sum(one.weight.numel() for one in linear)
 

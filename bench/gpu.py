@@ -18,15 +18,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from time import time
-from typing import TYPE_CHECKING
+
+import pandas as pd
+import torch
+from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from bench import COLUMNS, alternate, flops_a_token, matmul_peak, row
+from bench.command import circumstances, show
+from bench.rollout import tokens_per_second
 from common.cli import guard
 from common.config.words import options
 from common.errors import UserError
-
-if TYPE_CHECKING:
-    import pandas as pd
+from common.losses.aggregate import token_mean
+from common.losses.clip import ppo_clip
+from common.models.policy import log_probs
+from common.models.recorded import passes
+from common.results.files import write_csv, write_json
+from common.types import RolloutBatch
 
 # Sizes of Qwen2Config: the laptop's model (configs/model/tiny.yaml), one of ten times its size, and
 # two with the config.json of SmolLM2-135M and Qwen2.5-1.5B.
@@ -64,20 +72,13 @@ SMOKE = Plan("cpu", ("0.4 M",), 2, 4, 8, 4, 1, 1024)
 def main(words: list[str]) -> None:
     folder = Path(options(words, {"results_dir": "results"})["results_dir"]) / "bench"
     require_gpu("bench.gpu")
-    from bench.command import show
-
     rows = measured(ON_GPU, folder, "gpu")
     show(rows, f"{device(ON_GPU)['device']}; above 1: ours is faster")
 
 
-def measured(plan: Plan, folder: Path, name: str, end: float = math.inf) -> "pd.DataFrame":
+def measured(plan: Plan, folder: Path, name: str, end: float = math.inf) -> pd.DataFrame:
     """Measure and return all rows. Each row is written to `folder` as soon as it is there. After
     the time `end` (Unix seconds) no further measurement begins."""
-    import pandas as pd
-
-    from bench.command import circumstances
-    from common.results.files import write_csv, write_json
-
     write_json(folder / f"{name}.json", circumstances() | device(plan))
     rows = []
     for part in (rollouts, training):
@@ -91,8 +92,6 @@ def measured(plan: Plan, folder: Path, name: str, end: float = math.inf) -> "pd.
 
 def require_gpu(command: str) -> None:
     """Raise UserError where torch sees no GPU."""
-    import torch
-
     if torch.cuda.is_available():
         return
     build = f"made for CUDA {torch.version.cuda}" if torch.version.cuda else "a CPU build"
@@ -104,8 +103,6 @@ def require_gpu(command: str) -> None:
 
 def device(plan: Plan) -> dict:
     """Return the name and memory of the device that is measured."""
-    import torch
-
     if plan.device == "cpu":
         return {"device": "a CPU"}
     about = torch.cuda.get_device_properties(0)
@@ -115,9 +112,6 @@ def device(plan: Plan) -> dict:
 
 def random_weights(size: str, plan: Plan):
     """Return a Qwen2 of `size` in float32 with random weights, without a tokenizer."""
-    import torch
-    from transformers import Qwen2Config, Qwen2ForCausalLM
-
     torch.manual_seed(0)
     config = Qwen2Config(
         **SIZES[size],
@@ -132,8 +126,6 @@ def random_weights(size: str, plan: Plan):
 
 def prompt_ids(size: str, plan: Plan):
     """Return random prompts without padding, and their mask."""
-    import torch
-
     words = SIZES[size]["vocab_size"]
     drawn = torch.Generator().manual_seed(1)
     ids = torch.randint(1, words, (plan.prompts, plan.length), generator=drawn).to(plan.device)
@@ -142,8 +134,6 @@ def prompt_ids(size: str, plan: Plan):
 
 def freed() -> None:
     """Give back the memory of what went out of scope, before the next size is measured."""
-    import torch
-
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
@@ -152,10 +142,6 @@ def freed() -> None:
 def rollouts(plan: Plan) -> Iterator[dict]:
     """Yield a rollout of each size, in bfloat16 on both sides. Ours copies the float32 weights each
     time and keeps log-probs."""
-    import torch
-
-    from bench.rollout import tokens_per_second
-
     for size in plan.sizes:
         model, (ids, mask) = random_weights(size, plan), prompt_ids(size, plan)
         peer = random_weights(size, plan).to(torch.bfloat16)
@@ -175,8 +161,6 @@ def training(plan: Plan) -> Iterator[dict]:
     """Yield a training step of each size: forward, backward and AdamW in float32. The peer reads
     each prompt again with each of its responses and takes log_softmax of the logits, as one would
     write it first. A size that does not fit in memory has no row."""
-    import torch
-
     for size in plan.sizes:
         try:
             yield training_step(size, plan)
@@ -187,14 +171,6 @@ def training(plan: Plan) -> Iterator[dict]:
 
 
 def training_step(size: str, plan: Plan) -> dict:
-    import torch
-
-    from common.losses.aggregate import token_mean
-    from common.losses.clip import ppo_clip
-    from common.models.policy import log_probs
-    from common.models.recorded import passes
-    from common.types import RolloutBatch
-
     model, (ids, mask) = random_weights(size, plan), prompt_ids(size, plan)
     prompts, group = min(8, plan.prompts), min(8, plan.group)
     ids, mask, rows = ids[:prompts], mask[:prompts], prompts * group

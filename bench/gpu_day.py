@@ -23,11 +23,17 @@ from importlib import util
 from pathlib import Path
 from time import time
 
+import torch
+
+from bench.command import circumstances
 from bench.gpu import ON_GPU, SMOKE, Plan, device, measured, require_gpu
+from bench.gpu_rows import gather, gather_ladder, runs, side_by_side, started, train
+from common.backends.prompts import prompts
 from common.cli import guard
 from common.config.files import ROOT
 from common.config.words import options
 from common.errors import one_of, require
+from common.results.files import write, write_json
 
 WITH_VERL = ("tests/cluster/test_verl_on_cuda.py", "tests/cluster/test_verl_run.py")
 TESTS, BENCH = 0.2, 0.45  # shares of the time after which tests and bench.gpu have ended
@@ -78,8 +84,6 @@ class Day:
     """One call of the command. At any moment `folder` has what the call has found so far."""
 
     def __init__(self, programme: str, size: Size, seconds: float, workers: int, results: Path):
-        from bench.gpu_rows import runs
-
         self.programme, self.workers = programme, workers
         self.size, self.seconds, self.start = size, seconds, time()
         about = device(size.plan)
@@ -90,9 +94,6 @@ class Day:
         self.said: list[str] = []
 
     def run(self) -> None:
-        from bench.command import circumstances
-        from common.results.files import write_json
-
         machine = {"mazes": "machine.json", "ladder": "ladder_machine.json"}[self.programme]
         write_json(self.folder / machine, circumstances() | device(self.size.plan))
         self.tell(f"{device(self.size.plan)['device']}, {self.seconds / 60:.0f} minutes")
@@ -103,8 +104,6 @@ class Day:
         require(not failed, "parts that failed", len(failed), f"look into {self.folder}")
 
     def mazes(self) -> None:
-        from bench.gpu_rows import train
-
         self.attempt("tests/gpu", self.tests)
         self.attempt("bench.gpu", self.bench)
         for x in self.runs:
@@ -114,8 +113,6 @@ class Day:
 
     def ladder(self) -> None:
         """Make the base models, then train from those that pass the gate, side by side."""
-        from bench.gpu_rows import side_by_side, started
-
         end = self.start + self.seconds
         bases = [x for x in self.runs if x.optim.steps == 0]
         self.attempt("base models", lambda: side_by_side(bases, end, self.workers))
@@ -131,8 +128,6 @@ class Day:
 
     def attempt(self, what: str, part: Callable[[], None]) -> None:
         """Run one part. If it fails, say so and leave the other parts their time."""
-        import torch
-
         try:
             part()
         except Exception as error:  # of any kind: the rest of the half hour must not be lost
@@ -142,8 +137,6 @@ class Day:
 
     def tests(self) -> None:
         """Run the tests in a process of their own while this process makes the mazes."""
-        from bench.gpu_rows import make_mazes
-
         if util.find_spec("pytest") is None or not (ROOT / "tests").is_dir():
             self.tell("tests: not run, pytest is not installed")
             return
@@ -162,7 +155,7 @@ class Day:
                     stderr=subprocess.STDOUT,
                 )
             try:
-                make_mazes(self.runs)
+                prompts(self.runs[-1])  # the training mazes of all rows, kept for training
                 child.wait(max(60.0, self.start + TESTS * self.seconds - time()))
             except subprocess.TimeoutExpired:
                 child.kill()
@@ -178,9 +171,6 @@ class Day:
 
     def keep(self) -> None:
         """Write what a reader needs of the runs so far, and the summary page."""
-        from bench.gpu_rows import gather, gather_ladder
-        from common.results.files import write
-
         name, kept = {
             "mazes": ("summary.md", gather),
             "ladder": ("ladder.md", gather_ladder),

@@ -8,7 +8,6 @@ from time import time
 
 import pandas as pd
 
-from common.backends.prompts import prompts
 from common.experiment import Experiment
 from common.results.files import read_jsonl, sha256, write_csv, write_json
 from common.sweeps.plan import changed, experiments, scales_of
@@ -33,11 +32,6 @@ def folder_of(x: Experiment) -> Path:
 def steps_done(x: Experiment) -> int:
     curve = folder_of(x) / "metrics.jsonl"
     return len(read_jsonl(curve)) if curve.exists() else 0
-
-
-def make_mazes(runs: list[Experiment]) -> None:
-    """Make the training mazes of all rows, which this process then keeps (common/tasks/maze.py)."""
-    prompts(runs[-1])
 
 
 def train(x: Experiment, end: float) -> str:
