@@ -1,6 +1,6 @@
 """The choice of the checkpoint of a finished training run that is evaluated: the last, the best of
-its training curve by the average of its benchmarks, the peak of one benchmark, the end of its
-highest plateau, or the checkpoint of a given step.
+its training curve by the average of its benchmarks, the end of its highest plateau, or the
+checkpoint of a given step.
 
 F-GRPO App. H.4 keeps a checkpoint per epoch and takes the one with the highest average pass@1 on
 its math sets; for a focal method it takes the best one "obtained with equal or less compute" than
@@ -31,7 +31,7 @@ from common.metrics.passk import pass_at_k
 from common.results.collect import counts_of, evaluations
 
 # A number is a training step. 0 is the model before training, for a row that trains nothing.
-Choice: TypeAlias = Literal["last", "best", "peak", "plateau"] | int
+Choice: TypeAlias = Literal["last", "best", "plateau"] | int
 UNTRAINED = 0
 COUNTS = ["benchmark", "problem_id", "n", "c"]  # columns of a file of counts
 SIMILAR = 1.96  # standard errors of a mean difference over problems
@@ -39,11 +39,10 @@ SIMILAR = 1.96  # standard errors of a mean difference over problems
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The checkpoint of a run that is evaluated. `note` says where it is not the one that was asked
-    for; `chosen` is the step that was wanted."""
+    """The checkpoint of a run that is evaluated. `note` says where a plateau was asked for and the
+    run has none."""
 
     step: int
-    chosen: int
     folder: str  # a Hugging Face checkpoint, relative to the run folder
     note: str
 
@@ -94,55 +93,34 @@ def plateau_step(counts: pd.DataFrame, ks: Sequence[int]) -> int | None:
 
 
 def choose(
-    run: Path,
-    choice: Choice,
-    baseline: Path | None = None,
-    benchmark: str | None = None,
-    steps: int | None = None,
+    run: Path, choice: Choice, baseline: Path | None = None, steps: int | None = None
 ) -> Checkpoint:
     """Return the checkpoint of a finished run that `choice` asks for. `best` goes by the average
-    over the curve's benchmarks and `peak` by the curve's `benchmark`, both up to the best step of
-    the run's `baseline` if it has one. `plateau` goes by `plateau_step`; if no two evaluations in a
-    row are similar, it takes the best step, and the note says so. All choices look at the first
-    `steps` only, since the run may have gone on after them.
-
-    Training may have kept only its last model. `best`, `peak` and `plateau` then take that model,
-    and the note says which step was wanted. Raises UserError for an unfinished run, and for a step
-    that was not kept.
+    over the curve's benchmarks, up to the best step of the run's `baseline` if it has one.
+    `plateau` goes by `plateau_step`; if no two evaluations in a row are similar, it takes the best
+    step, and the note says so. All choices look at the first `steps` only, since the run may have
+    gone on after them. Raises UserError for an unfinished run, and for a step that was not kept.
     """
     whole = curve_of(run)
     curve = _first(whole, steps)
     last = int(curve["step"].max())
-    chosen, note = choice if isinstance(choice, int) else last, ""
-    stable = None
+    step, note = choice if isinstance(choice, int) else last, ""
     if choice == "plateau":
         counts, _ = counts_of(run)
         require(len(counts) > 0, "checkpoint", run / "eval", "holds no counts to choose it by")
-        stable = plateau_step(_first(counts, steps), _ks(curve))
-    if stable is not None:
-        chosen = stable
-    elif choice == "plateau":
-        chosen = best_step(curve)
-        note = f"no two evaluations in a row are similar; step {chosen} is the best of the curve"
-    elif choice in ("best", "peak"):
+        step = plateau_step(_first(counts, steps), _ks(curve))
+        if step is None:
+            step = best_step(curve)
+            note = f"no two evaluations in a row are similar; step {step} is the best of the curve"
+    elif choice == "best":
         limit = best_step(_first(curve_of(baseline), steps)) if baseline else None
-        of = curve if choice == "best" else curve[curve["benchmark"] == benchmark]
-        chosen = best_step(of, limit)
+        step = best_step(curve, limit)
     ended = last == whole["step"].max()
     end = "model" if ended else f"checkpoints/step-{last:05d}"  # the run has gone on since
-    folder = end if chosen == last else f"checkpoints/step-{chosen:05d}"
-    if (run / folder).is_dir():
-        return Checkpoint(chosen, chosen, folder, note)
-    require(
-        not isinstance(choice, int),
-        "checkpoint",
-        choice,
-        f"{run} kept no model of that step; train it with keep_at=[{choice}]",
-    )
-    require((run / end).is_dir(), "model", run / end, "is gone; train again")
-    of = "end of the highest plateau" if stable is not None else "best of the curve"
-    note = f"step {chosen} is the {of}, but training kept only step {last}"
-    return Checkpoint(last, chosen, end, note)
+    folder = end if step == last else f"checkpoints/step-{step:05d}"
+    remedy = f"{run / folder} does not exist; train again with keep_at=[{step}]"
+    require((run / folder).is_dir(), "checkpoint", choice, remedy)
+    return Checkpoint(step, folder, note)
 
 
 def _first(rows: pd.DataFrame, steps: int | None) -> pd.DataFrame:

@@ -113,13 +113,11 @@ class Pending:
         self.pool: Pool | None = None  # verifies from the first chunk to the last one
         if x.row is None:
             return
-        self.taken, home = checkpoints.Checkpoint(0, 0, str(x.model.path), ""), x.path.parent
+        self.taken, home = checkpoints.Checkpoint(0, str(x.model.path), ""), x.path.parent
         if x.row.checkpoint != checkpoints.UNTRAINED:
             trained = home / x.row.trained
             baseline = home / x.row.baseline if x.row.baseline else None
-            self.taken = checkpoints.choose(
-                trained, x.row.checkpoint, baseline, x.eval.name, x.row.steps
-            )
+            self.taken = checkpoints.choose(trained, x.row.checkpoint, baseline, x.row.steps)
             path = str(trained / self.taken.folder)
             self.x = replace(x, model=replace(x.model, path=path))
         self.step = self.taken.step
@@ -180,8 +178,7 @@ def keep_checkpoint(run: Run, taken: checkpoints.Checkpoint) -> None:
     if not path.exists():
         write_json(path, now)
         return
-    before = json.loads(path.read_text())
-    if any(before[key] != now[key] for key in ("step", "chosen")):  # its folder may have moved
+    if json.loads(path.read_text())["step"] != now["step"]:  # its folder may have moved
         raise UserError(
             f"{path}: the training has other checkpoints than when this run began (now "
             f"{taken.folder}); delete the folder to start again"

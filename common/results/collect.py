@@ -91,8 +91,7 @@ def collect(runs: Iterable[Path]) -> tuple[dict[Path, pd.DataFrame], list[str]]:
     """Return the rows of each of these finished runs, and messages on what was left out and why.
 
     Left out are rows that cannot be results (common/results/checks.py names them by file and line),
-    tables that cannot be read, evaluations of a checkpoint other than the chosen one, and rows with
-    the run_id of an earlier folder.
+    tables that cannot be read, and rows with the run_id of an earlier folder.
     """
     found: dict[Path, pd.DataFrame] = {}
     left_out: list[str] = []
@@ -105,10 +104,6 @@ def collect(runs: Iterable[Path]) -> tuple[dict[Path, pd.DataFrame], list[str]]:
             left_out.append(str(error))
             continue
         left_out += problems
-        other = _other_checkpoint(run)
-        if other:
-            left_out.append(f"{run}: {other}; its rows stand for no printed cell")
-            continue
         for name in rows["run_id"].unique():
             if seen.setdefault(name, path) != path:  # its rows would be counted twice
                 left_out.append(f"{path}: says that it is run {name}, as {seen[name]}; left out")
@@ -132,14 +127,6 @@ def counts_of(run: Path) -> tuple[pd.DataFrame, list[str]]:
         if len(frame):
             frames.append(frame.assign(step=int(path.name[5:10])))
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(), problems
-
-
-def _other_checkpoint(run: Path) -> str:
-    """Return why the checkpoint of an evaluation is not the chosen one; "" where it is, or where
-    the run has no checkpoint.json."""
-    path = run / "checkpoint.json"
-    taken = json.loads(path.read_text()) if path.exists() else {}
-    return taken["note"] if taken and taken["step"] != taken["chosen"] else ""
 
 
 def config_of(run: Path) -> dict:

@@ -5,6 +5,7 @@ and cells read it.
 """
 
 import json
+import shutil
 from dataclasses import dataclass, field
 
 import pandas as pd
@@ -395,7 +396,7 @@ def test_figures_draw_the_printed_numbers(whole):
             assert accuracy.between(0, perfect.LOW + 3).all()
 
 
-def test_a_figure_with_a_missing_row_or_a_wrong_step_is_not_drawn(two_rows, tmp_path):
+def test_a_figure_with_a_missing_row_is_not_drawn(two_rows, tmp_path):
     copy = perfect.copied(two_rows, tmp_path)
     folder = tmp_path / "f_grpo" / "figures"
 
@@ -412,7 +413,7 @@ def test_a_figure_with_a_missing_row_or_a_wrong_step_is_not_drawn(two_rows, tmp_
         "AIME25 (no run of it is in the results)"
     )
     (e,) = (e for e in copy.evaluations if (e.row.method, e.row.benchmark) == ("F-GRPO", "AMC"))
-    perfect.rewritten(e, {"step": 1530}, chosen=459)
+    shutil.rmtree(e.path)
     again = drawn()["cluster_table12_v2_grpo"]
     assert "F-GRPO of Qwen2.5-7B on AMC (" in again
     assert " GRPO of" not in again

@@ -294,7 +294,7 @@ def evaluated(e: Evaluate, spec: Spec, above: float = 0.0) -> None:
     if row.checkpoint != 0:
         home = Path(e.results_dir) / row.paper
         baseline = home / row.baseline if row.baseline else None
-        taken = checkpoints.choose(home / row.trained, row.checkpoint, baseline, None, row.steps)
+        taken = checkpoints.choose(home / row.trained, row.checkpoint, baseline, row.steps)
         step = taken.step
         keep_checkpoint(run, taken)
     wanted = targets(spec, row.table, row.method, e.label, row.benchmark, step)
@@ -400,9 +400,9 @@ def copied(made: Rerun, root: Path) -> Rerun:
     return Rerun(made.spec, root, moved)
 
 
-def rewritten(e: Evaluate, changes: dict, *, beside: bool = False, chosen: int | None = None):
+def rewritten(e: Evaluate, changes: dict, *, beside: bool = False):
     """The evaluation's rows with other words in some columns, in its own finished folder or in one
-    `beside` it; `chosen`: the step that it should have been at."""
+    `beside` it."""
     source = e.path
     config = yaml.safe_load((source / "config.yaml").read_text())
     frame = pd.read_csv(source / "metrics.csv").assign(**changes)
@@ -415,9 +415,6 @@ def rewritten(e: Evaluate, changes: dict, *, beside: bool = False, chosen: int |
         for file in ("counts.csv", "checkpoint.json"):
             write(run.path / file, files[file])
         step = int(frame["step"].iloc[0])
-        if chosen is not None:
-            taken = {"step": step, "chosen": chosen, "folder": "model"}
-            write_json(run.path / "checkpoint.json", taken | {"note": "training kept the last"})
         write_csv(run.path / "metrics.csv", frame.assign(run_id=name))
         write(run.path / "eval" / f"step-{step:05d}-counts.csv", files["counts.csv"])
         run.finish()
