@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 from common.config.resolve import resolve
-from common.datasets.prompts import own_rows
+from common.datasets.prompts import own_rows, unique
 from common.datasets.rows import asked
 from common.datasets.templates import render
 from common.errors import UserError, require
@@ -74,7 +74,7 @@ def load(
             text = render(row, instruction=instruction, chat=chat)
             prompts.append(Prompt(str(row["id"]), text, to_reference(row)))
     _expect(name, "rows", count, rows, source)
-    _refuse_repeated_ids(name, prompts)
+    unique(prompts, f"{name}.id")
     if drop_conflicts:
         prompts = _keep(prompts, _agreed(prompts), dropped, "in conflict with a duplicate")
     if max_prompt_tokens:
@@ -195,11 +195,6 @@ def _expect(
     require(fits, f"{name}.{key}", expected, remedy)
 
 
-def _refuse_repeated_ids(name: str, prompts: list[Prompt]) -> None:
-    repeated = [id for id, n in Counter(prompt.id for prompt in prompts).items() if n > 1]
-    require(not repeated, f"{name}.id", repeated[:3], "occurs twice; ids must be unique")
-
-
 def _keep(prompts: list, flags: list[bool], dropped: Counter, reason: str) -> list:
     kept = [prompt for prompt, keep in zip(prompts, flags, strict=True) if keep]
     if len(kept) < len(prompts):
@@ -221,16 +216,10 @@ def _agreed(prompts: list[Prompt]) -> list[bool]:
 def _short(prompts: list[Prompt], tokenizer: str | None, limit: int) -> list[bool]:
     """Return False for each prompt of more than `limit` tokens. Raises UserError if the tokens
     cannot be counted."""
-    from transformers import AutoTokenizer
+    from common.models.load import read_tokenizer
 
     require(tokenizer is not None, "tokenizer", tokenizer, "max_prompt_tokens needs one")
-    try:
-        encode = AutoTokenizer.from_pretrained(tokenizer)
-    except (OSError, ValueError) as error:
-        raise UserError(
-            f"tokenizer={tokenizer}: cannot be loaded ({type(error).__name__}); prefetch the set, "
-            "name a folder, or set max_prompt_tokens=null to keep long prompts"
-        ) from error
+    encode = read_tokenizer(tokenizer, key="tokenizer")
     texts = [prompt.text for prompt in prompts]
     lengths = map(len, encode(texts, add_special_tokens=False)["input_ids"]) if texts else []
     return [length <= limit for length in lengths]

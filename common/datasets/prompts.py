@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -111,6 +112,12 @@ def _no_number(name: str) -> None:
     """Raise ValueError for NaN and the infinities. They are not JSON, and no answer, although
     Python reads and writes them."""
     raise ValueError(f"{name} is no value")
+
+
+def unique(prompts: list[Prompt], key: str) -> None:
+    """Raise UserError, naming `key`, if an id occurs twice."""
+    repeated = [id for id, n in Counter(prompt.id for prompt in prompts).items() if n > 1]
+    require(not repeated, key, repeated[:3], "occurs twice; ids must be unique")
 
 
 def stated(node: dict) -> int | None:

@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from string import ascii_uppercase
 
-from common.errors import UserError, require
+from common.errors import require
 
 BOXED = "Please reason step by step, and put your final answer within \\boxed{}."
 HELPFUL = "You are a helpful assistant."
@@ -225,19 +225,10 @@ def own_template(whose: str, system: str | None, user: str) -> str:
 
 @cache
 def _tokenizer(whose: str):
-    from transformers import AutoTokenizer
-
-    from common.models.load import only_cached
+    from common.models.load import read_tokenizer
 
     path, _, revision = (whose, "", "") if Path(whose).is_dir() else whose.partition("@")
-    at = {"revision": revision or "main", "local_files_only": only_cached(path, "model.path")}
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(path, **at)
-    except (OSError, ValueError) as error:
-        raise UserError(
-            f"chat={OWN}:{whose}: its tokenizer cannot be read here ({type(error).__name__}); "
-            f"where the hub can be reached run: hf download {path}, or set model.path=FOLDER"
-        ) from error
+    tokenizer = read_tokenizer(path, key="model.path", revision=revision or "main")
     remedy = f"its tokenizer has no template; use one of {[*CHATS]}"
     require(tokenizer.chat_template is not None, "chat", f"{OWN}:{whose}", remedy)
     return tokenizer

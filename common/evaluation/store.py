@@ -10,8 +10,8 @@ from pathlib import Path
 import pandas as pd
 
 from common.config.resolve import resolve
-from common.datasets.prompts import check
-from common.errors import UserError, require
+from common.datasets.prompts import check, unique
+from common.errors import UserError
 from common.evaluation.config import Row
 from common.evaluation.samples import Sampled, sample_rows, warn_cut_off
 from common.metrics.report import from_counts, from_samples
@@ -27,10 +27,7 @@ TENS = (10, 100)  # the k of FADE's tables, besides powers of two
 def problems(node: dict) -> list[Prompt]:
     """Return the benchmark's prompts. Raises UserError if there are none, or an id occurs twice."""
     prompts = check(resolve(node, "eval.prompts")(), "eval.prompts")
-    seen = set()
-    for prompt in prompts:
-        require(prompt.id not in seen, "eval.prompts id", repr(prompt.id), "occurs twice")
-        seen.add(prompt.id)
+    unique(prompts, "eval.prompts id")
     return prompts
 
 

@@ -44,7 +44,7 @@ def load_checkpoint(path: str, device: str, *, key: str):
 
     logging.disable_progress_bar()  # as in store.save
     tokenizer = load_tokenizer(path, key=key)
-    with _read(path, key) as cached:
+    with reading(path, key) as cached:
         model, loading = AutoModelForCausalLM.from_pretrained(
             path, dtype=torch.float32, output_loading_info=True, local_files_only=cached
         )
@@ -58,10 +58,7 @@ def load_checkpoint(path: str, device: str, *, key: str):
 
 def load_tokenizer(path: str, *, key: str):
     """Return the tokenizer of `load_checkpoint` without the model. Raises UserError as it does."""
-    from transformers import AutoTokenizer
-
-    with _read(path, key) as cached:
-        tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=cached)
+    tokenizer = read_tokenizer(path, key=key)
     if tokenizer.eos_token_id is None:  # a response would never end
         raise UserError(
             f"{key}={path}: its tokenizer has no end token; set eos_token in tokenizer_config.json"
@@ -71,8 +68,17 @@ def load_tokenizer(path: str, *, key: str):
     return tokenizer
 
 
+def read_tokenizer(path: str, *, key: str, revision: str = "main"):
+    """Return the tokenizer of a folder or hub id as it is stored. Raises UserError if it cannot be
+    read."""
+    from transformers import AutoTokenizer
+
+    with reading(path, key) as cached:
+        return AutoTokenizer.from_pretrained(path, revision=revision, local_files_only=cached)
+
+
 @contextmanager
-def _read(path: str, key: str) -> Iterator[bool]:
+def reading(path: str, key: str) -> Iterator[bool]:
     """Yield `only_cached`, and turn any exception while the files are read into a UserError."""
     try:
         yield only_cached(path, key)

@@ -1,7 +1,7 @@
 """Teacher forcing: a model's log-probabilities and entropies of given responses, token by token, in
 bounded memory.
 
-The softmax is over the whole vocabulary at temperature 1, in float32. A batch of sequences is read
+The softmax is over the whole vocabulary, in float32. A batch of sequences is read
 a few tokens at a time: the keys and values of the tokens that were read are kept, their logits are
 not.
 """
@@ -21,9 +21,15 @@ Pair = tuple[Sequence[int], Sequence[int]]  # token ids of a prompt and of its r
 
 
 def scores(
-    model, pairs: list[Pair], *, tokens: int = TOKENS, logits: int = LOGITS
+    model,
+    pairs: list[Pair],
+    *,
+    temperature: float = 1.0,
+    tokens: int = TOKENS,
+    logits: int = LOGITS,
 ) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """Return (log_prob, entropy), in nats, of each response's tokens, (T_i,) float32 on the CPU.
+    """Return (log_prob, entropy), in nats, of each response's tokens, (T_i,) float32 on the CPU, under
+    softmax(logits / temperature).
 
         log_prob_t = log p(y_t | prompt, y_<t),  entropy_t = -sum_v p(v | ..) log p(v | ..)
 
@@ -39,7 +45,7 @@ def scores(
         for batch in batches([len(a) + len(b) for a, b in pairs], tokens):
             whole = [[*pairs[i][0], *pairs[i][1]] for i in batch]
             first = min(len(pairs[i][0]) for i in batch) - 1
-            log_prob, entropy = _of_sequences(model, whole, logits, first)
+            log_prob, entropy = _of_sequences(model, whole, temperature, logits, first)
             for row, i in enumerate(batch):
                 # the prompt's last token predicts the first of the response
                 start = len(pairs[i][0]) - 1 - first
@@ -61,7 +67,7 @@ def batches(lengths: list[int], tokens: int) -> list[list[int]]:
 
 
 def _of_sequences(
-    model, whole: list[list[int]], logits: int, first: int
+    model, whole: list[list[int]], temperature: float, logits: int, first: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return log_prob and entropy of each token after position `first`, (B, L - 1 - first); no
     softmax is computed for earlier tokens. Padding is on the right, where no token of a sequence
@@ -82,6 +88,7 @@ def _of_sequences(
         out = model(input_ids=read, past_key_values=cache, use_cache=True, logits_to_keep=own)
         if end > first:
             wanted = ids[:, end - own + 1 : end + 1]
-            parts.append([one.cpu() for one in log_prob_and_entropy(out.logits, wanted, 1.0)])
+            both = log_prob_and_entropy(out.logits, wanted, temperature)
+            parts.append([one.cpu() for one in both])
     log_prob, entropy = (torch.cat(some, 1) for some in zip(*parts, strict=True))
     return log_prob, entropy

@@ -17,15 +17,20 @@ from common.types import Prompt, RolloutBatch
 BLOCKS = 16  # finished rows leave the batch in blocks of 1 / BLOCKS of its rows
 
 
-def encode(tokenizer, texts: list[str], device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return left-padded prompt ids and mask, (P, T_p). Raises UserError for a text without any
-    known token."""
+def token_ids(tokenizer, texts: list[str]) -> list[list[int]]:
+    """Return the token ids of each text. Raises UserError for a text without any known token."""
     rows = tokenizer(texts, add_special_tokens=False)["input_ids"]
     if not all(rows):
         text = texts[[len(row) for row in rows].index(0)]
         raise UserError(
             f"prompt {text[:80]!r}: the model's tokenizer knows none of it; correct the template"
         )
+    return rows
+
+
+def encode(tokenizer, texts: list[str], device) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return `token_ids` left-padded, and their mask, (P, T_p)."""
+    rows = token_ids(tokenizer, texts)
     width = max(map(len, rows))
     padded = [[tokenizer.pad_token_id] * (width - len(row)) + row for row in rows]
     real = torch.arange(width) >= width - torch.tensor([len(row) for row in rows])[:, None]

@@ -26,10 +26,10 @@ import numpy as np
 import torch
 
 from common.errors import Fault, UserError, require
-from common.models.policy import log_probs
-from common.rollout.local import encode, end_tokens
+from common.models.teacher_forcing import scores
+from common.rollout.local import end_tokens, token_ids
 from common.seeds import generator
-from common.types import Prompt, RolloutBatch
+from common.types import Prompt
 
 if TYPE_CHECKING:
     import vllm
@@ -148,7 +148,7 @@ def _sample(llm, tokenizer, prompts: list[Prompt], seed: tuple, **sampling) -> l
         raise UserError("engine=vllm: its prompt cache is in use; draw one batch after another")
     llm.collective_rpc(_set_seed, args=(generator(*seed).initial_seed() % 2**32,))
 
-    ids = prompt_ids(tokenizer, [prompt.text for prompt in prompts])
+    ids = token_ids(tokenizer, [prompt.text for prompt in prompts])
     limit, most = llm.model_config.max_model_len, sampling.pop("max_tokens")
     for prompt, one in zip(prompts, ids, strict=True):
         if len(one) >= limit:
@@ -187,18 +187,12 @@ def _set_seed(worker, seed: int) -> None:
     torch.manual_seed(seed)  # for every device
 
 
-def prompt_ids(tokenizer, texts: list[str]) -> list[list[int]]:
-    """Return the local engine's token ids of each text, without padding."""
-    ids, mask = encode(tokenizer, texts, "cpu")
-    return [row[real.bool()].tolist() for row, real in zip(ids, mask, strict=True)]
-
-
 def check_agreement(
     llm: "vllm.LLM", model, tokenizer, prompts: list[Prompt], temperature: float, seed: tuple
 ) -> float:
     """Return mean |log p of vLLM - log p of the trainer| per token, on a few samples without top-p.
 
-    `model` is the checkpoint in transformers; its log-probabilities are the ones of training.
+    `model` is the checkpoint in transformers.
     Raises UserError if they differ by more than rounding.
     """
     chosen = prompts[:COMPARED]
@@ -212,21 +206,11 @@ def check_agreement(
         top_p=1.0,
         max_tokens=LENGTH,
     )
-    ids, mask = encode(tokenizer, [prompt.text for prompt in chosen], model.device)
-    response = torch.full((len(drawn), LENGTH), tokenizer.eos_token_id, device=model.device)
-    reported = torch.zeros(response.shape, device=model.device)
-    real = torch.zeros(response.shape, device=model.device)
-    for i, one in enumerate(drawn):
-        length = len(one.token_ids)
-        response[i, :length] = torch.tensor(one.token_ids)
-        reported[i, :length] = torch.tensor(token_log_probs(one))
-        real[i, :length] = 1
-    stopped = torch.tensor([one.finish_reason == "stop" for one in drawn])
-    batch = RolloutBatch(ids, mask, response, real, reported, stopped)
-    with torch.no_grad():
-        expected, _ = log_probs(model, batch, temperature)
-    difference = torch.where(real > 0, (reported - expected).abs(), 0.0)
-    mean = difference.sum().item() / real.sum().item()
+    ids = token_ids(tokenizer, [prompt.text for prompt in chosen])
+    pairs = [(ids[i // RESPONSES], one.token_ids) for i, one in enumerate(drawn)]
+    expected = torch.cat([one for one, _ in scores(model, pairs, temperature=temperature)])
+    reported = torch.tensor([value for one in drawn for value in token_log_probs(one)])
+    mean = (reported - expected).abs().mean().item()
     tolerance = TOLERANCE[llm.model_config.dtype]
     if not (math.isfinite(mean) and mean <= tolerance):
         raise UserError(

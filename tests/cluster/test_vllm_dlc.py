@@ -14,6 +14,7 @@ from common.config.schema import MemorySettings
 from common.models import pretrain, store
 from common.rollout import vllm, vllm_dlc
 from common.rollout.dlc import MemoryNetwork, memory_network
+from common.rollout.local import token_ids
 from common.types import Prompt
 
 pytestmark = pytest.mark.skipif(
@@ -109,7 +110,7 @@ def calibrated(policy, memory, rows: list[list[int]], mu: float = MU) -> torch.T
 def errors(parts, samples: list[tuple[int, list[int], list[float]]], mu: float = MU) -> float:
     """Largest |reported - exact| log-probability of samples (prompt, tokens, log-probs)."""
     policy, tokenizer, memory = parts
-    prompts = vllm.prompt_ids(tokenizer, [prompt.text for prompt in PROMPTS])
+    prompts = token_ids(tokenizer, [prompt.text for prompt in PROMPTS])
     worst = 0.0
     for i, tokens, reported in samples:
         exact = calibrated(policy, memory, [prompts[i] + tokens], mu)[0, len(prompts[i]) - 1 : -1]

@@ -9,6 +9,7 @@ from refuses import refuses
 from scipy.stats import chisquare
 from tiny import network
 
+from common.backends import checkpoint
 from common.backends.local import Loop
 from common.config.schema import MemorySettings
 from common.models import load, pretrain, store
@@ -258,7 +259,7 @@ def test_a_killed_run_ends_as_one_that_was_not(tiny, tmp_path, start):
     rows = [whole.one_step(step) for step in (1, 2, 3, 4)]
     first = Loop(x, tmp_path / "parts", in_process)
     parts = [first.one_step(step) for step in (1, 2)]
-    first.save_checkpoint()
+    checkpoint.save(first.folder / "checkpoint.pt", first)
     second = Loop(x, tmp_path / "parts", in_process)
     parts += [second.one_step(step) for step in (3, 4)]
     assert parts == rows

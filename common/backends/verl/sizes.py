@@ -1,25 +1,19 @@
 """The sizes of an experiment's models, from their configurations."""
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM
 
-from common.errors import UserError
 from common.experiment import Experiment
-from common.models.load import only_cached
+from common.models.load import only_cached, read_tokenizer, reading
 from common.models.pretrain import random_model, tokenizer
 from common.models.size import Size, with_memory
 
 
 def facts(path: str, key: str) -> tuple:
     """Return (tokenizer, configuration) of the model at a folder or hub id, which `key` names."""
-    try:
-        return AutoTokenizer.from_pretrained(path), AutoConfig.from_pretrained(path)
-    except Exception as error:  # transformers raises many kinds for a missing or damaged checkpoint
-        reason = str(error).split("\n")[0][:300]
-        raise UserError(
-            f"{key}={path}: cannot be loaded ({reason}); give a folder with a causal LM and its "
-            "tokenizer, or a hub id that can be reached"
-        ) from error
+    with reading(path, key) as cached:
+        described = AutoConfig.from_pretrained(path, local_files_only=cached)
+    return read_tokenizer(path, key=key), described
 
 
 def sizes_of(x: Experiment) -> list[Size]:
