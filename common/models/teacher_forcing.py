@@ -28,10 +28,10 @@ def scores(
     tokens: int = TOKENS,
     logits: int = LOGITS,
 ) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """Return (log_prob, entropy), in nats, of each response's tokens, (T_i,) float32 on the CPU, under
-    softmax(logits / temperature).
+    """Return (log_prob, entropy), in nats, of each response's tokens, (T_i,) float32 on the CPU.
 
-        log_prob_t = log p(y_t | prompt, y_<t),  entropy_t = -sum_v p(v | ..) log p(v | ..)
+        log_prob_t = log p(y_t | prompt, y_<t),  entropy_t = -sum_v p(v | ..) log p(v | ..),
+        p = softmax(logits / temperature)
 
     The bounds `tokens` and `logits` change the values only by rounding. Raises ValueError for an
     empty prompt or response.
