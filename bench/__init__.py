@@ -32,22 +32,6 @@ def alternate(ours, peer, rounds: int) -> tuple[list[float], list[float]]:
     return [first for first, _ in times], [second for _, second in times]
 
 
-def matmul_peak(dtype=None, size: int = 1024, rounds: int = 7, device: str = "cpu") -> float:
-    """Return the FLOP/s of one product of two `size` x `size` matrices (float32 without a `dtype`),
-    the best of `rounds`. This is what one thread of this machine, or a GPU, can reach."""
-    a = torch.randn(size, size, device=device).to(dtype or torch.float32)
-
-    # the first call loads kernels
-    return 2 * size**3 / min(timed(lambda: a @ a) for _ in range(rounds + 1))
-
-
-def flops_a_token(model) -> int:
-    """Return the FLOP of one token's forward pass in the matrix products with weights, without
-    attention."""
-    linear = [one for one in model.modules() if isinstance(one, torch.nn.Linear)]
-    return 2 * sum(one.weight.numel() for one in linear)
-
-
 def row(name: str, ours: float, peer: float, unit: str, note: str) -> dict:
     """Return one row. Times compare as peer / ours, rates (a unit that ends with "/s") as ours /
     peer."""

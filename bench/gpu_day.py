@@ -57,7 +57,7 @@ SIZES = {
     ),
     "smallest": Size(
         {"mazes": "gpu_smoke", "ladder": "ladder_smoke"},
-        replace(SMOKE, device="cuda", matmul=64),
+        replace(SMOKE, device="cuda"),
         ("tests/gpu/test_training.py", "-k", "several"),
         3,
     ),

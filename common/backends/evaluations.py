@@ -130,11 +130,10 @@ class Evaluations:
         start = [log_prob.sum().item() for log_prob, _ in scores(self.start, pairs)]
         gap = rows["log_prob"] - start
         by_problem = gap.groupby(rows["problem_id"]).mean()
-        size = len(by_problem)
-        stderr = by_problem.std() / size**0.5 if size > 1 else None
-        row = {"benchmark": sampled.benchmark, "metric": "kl_from_start", "unit": "nats"}
-        row |= {"value": by_problem.mean(), "stderr": stderr}
-        return row | {"n_problems": size, "n_samples": min(KL_SAMPLES, len(rows) // size)}
+        drawn = min(KL_SAMPLES, len(rows) // len(by_problem))
+        return samples.result_row(
+            sampled.benchmark, "kl_from_start", by_problem, "nats", n_samples=drawn
+        )
 
     def rare_nll(self) -> pd.DataFrame:
         """Return the Delta NLL on the base model's rare right answers to the first 256 training

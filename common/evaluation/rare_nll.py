@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from common.config.schema import Evaluation
-from common.evaluation.samples import pairs, sample
+from common.evaluation.samples import pairs, result_row, sample
 from common.models.teacher_forcing import Pair, scores
 from common.results.files import config_hash, read_jsonl, write_jsonl_gz
 from common.types import Prompt
@@ -73,19 +73,8 @@ def change_row(rare: list[dict], now, benchmark: str) -> pd.DataFrame:
     """Return the result row of the rare answers, whose NLL is `now` and was `nll` under the base
     model."""
     change = pd.Series(now) - pd.Series([row["nll"] for row in rare])
-    return pd.DataFrame(
-        [
-            {
-                "benchmark": benchmark,
-                "metric": "delta_NLL_rare",
-                "value": change.mean(),
-                "unit": "nats",
-                "stderr": change.std() / len(change) ** 0.5 if len(change) > 1 else None,
-                "n_problems": len({row["problem_id"] for row in rare}),
-                "n_samples": len(rare),
-            }
-        ]
-    )
+    row = result_row(benchmark, "delta_NLL_rare", change, "nats", n_samples=len(rare))
+    return pd.DataFrame([row | {"n_problems": len({row["problem_id"] for row in rare})}])
 
 
 def nll(model, sequences: list[Pair]) -> list[float]:

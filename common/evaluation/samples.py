@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from functools import partial
 
 import pandas as pd
 
@@ -110,19 +111,7 @@ def sample_rows(sampled: Sampled) -> pd.DataFrame:
     """
     rows, counts = sampled.rows, sampled.counts()
     by_problem = rows.groupby("problem_id")
-    problems = len(counts)
-
-    def row(metric: str, values: pd.Series, unit: str) -> dict:
-        return {
-            "benchmark": sampled.benchmark,
-            "metric": metric,
-            "value": values.mean(),
-            "unit": unit,
-            "stderr": values.std() / problems**0.5 if problems > 1 else None,
-            "n_problems": problems,
-            "n_samples": int(counts.n.iloc[0]),
-        }
-
+    row = partial(result_row, sampled.benchmark, n_samples=int(counts.n.iloc[0]))
     percent = lambda flags: 100 * flags.groupby(rows.problem_id).mean()  # noqa: E731
     found = []
     if rows.log_prob.notna().all():
@@ -137,6 +126,16 @@ def sample_rows(sampled: Sampled) -> pd.DataFrame:
         row("response_length", by_problem.tokens.mean(), "tokens"),
     ]
     return pd.DataFrame(found)
+
+
+def result_row(
+    benchmark: str, metric: str, values: pd.Series, unit: str, *, n_samples: int
+) -> dict:
+    """Return the result row of the mean of `values`, one for each problem."""
+    size = len(values)
+    stderr = values.std() / size**0.5 if size > 1 else None
+    row = {"benchmark": benchmark, "metric": metric, "value": values.mean(), "unit": unit}
+    return row | {"stderr": stderr, "n_problems": size, "n_samples": n_samples}
 
 
 def warn_cut_off(share: float, key: str, limit: int) -> None:

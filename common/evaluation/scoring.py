@@ -23,11 +23,10 @@ from common.evaluation.config import SCORED, Evaluate
 from common.evaluation.engines import local_model
 from common.evaluation.rare_nll import SHARE, change_row, nll, rarest
 from common.evaluation.samples import pairs
-from common.evaluation.store import fill, stored
+from common.evaluation.store import fill, stored, write_rows
 from common.metrics.report import from_scores
 from common.models.teacher_forcing import scores
-from common.results.columns import COLUMNS
-from common.results.files import read_csv, read_jsonl, write_csv, write_jsonl_gz
+from common.results.files import read_csv, read_jsonl, write_jsonl_gz
 from common.results.run import Run
 
 KEPT = ("problem_id", "sample", "outcome", "tokens", "stopped")
@@ -46,11 +45,7 @@ def score(
     if not (home / "DONE").exists():
         raise UserError(f"scores={x.scores}: {home} is not finished; its samples are waited for")
     rows = (_rare if x.eval.rare_share else _exact)(x, run, home, last, on_chunk)
-    where = {"table": "evaluation", "model": x.label, "seed": x.seed, "run_id": run.run_id}
-    if x.row is not None:
-        where |= {"table": x.row.table, "method": x.row.method, "seed": x.row.seed, "step": step}
-    rows = rows.assign(**where).reindex(columns=[*COLUMNS, "low", "high"])
-    write_csv(run.path / "metrics.csv", rows)
+    write_rows(run, rows, x.label, x.seed, x.row, step)
     run.finish()
     return run.path
 

@@ -81,6 +81,18 @@ def stored(run: Path) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def write_rows(
+    run: Run, rows: pd.DataFrame, label: str, seed: int | None, row: Row | None, step: int | None
+) -> None:
+    """Write metrics.csv. The rows belong to table "evaluation" or, with `row`, to its table and
+    method at `step`."""
+    where = {"table": "evaluation", "model": label, "seed": seed, "run_id": run.run_id}
+    if row is not None:
+        where |= {"table": row.table, "method": row.method, "seed": row.seed, "step": step}
+    rows = rows.assign(**where).reindex(columns=[*COLUMNS, "low", "high"])
+    write_csv(run.path / "metrics.csv", rows)
+
+
 def finish(
     run: Run,
     benchmark: str,
@@ -90,21 +102,17 @@ def finish(
     step: int | None = None,
 ) -> Path:
     """Write counts.csv and metrics.csv from the stored samples, then the DONE marker; return the
-    folder. The result rows belong to table "evaluation". With `row`, they belong to its table and
-    method at `step`, and the counts are also written where a training run has them."""
+    folder. With `row`, the counts are also written where a training run has them."""
     sampled = Sampled(row.benchmark if row else benchmark, stored(run.path))
     counts = sampled.counts()
     n = int(counts["n"].min())
     ks = sorted({k for k in (*(2**i for i in range(n.bit_length())), *TENS) if k <= n} | {n})
     frames = [from_counts(counts, ks), from_samples(sampled.rows, sampled.benchmark)]
     rows = pd.concat([*frames, sample_rows(sampled)], ignore_index=True)
-    where = {"table": "evaluation", "model": label, "seed": seed, "run_id": run.run_id}
     if row is not None:
-        where |= {"table": row.table, "method": row.method, "seed": row.seed, "step": step}
         write_csv(run.path / "eval" / f"step-{step:05d}-counts.csv", counts)
     write_csv(run.path / "counts.csv", counts)
-    rows = rows.assign(**where).reindex(columns=[*COLUMNS, "low", "high"])
-    write_csv(run.path / "metrics.csv", rows)
+    write_rows(run, rows, label, seed, row, step)
     limit = run.config.get("sampling", {}).get("max_tokens")  # imported samples have none
     if limit is not None:
         warn_cut_off(1 - sampled.rows["stopped"].astype(bool).mean(), "max_tokens", limit)
