@@ -88,7 +88,7 @@ class Day:
         self.size, self.seconds, self.start = size, seconds, time()
         about = device(size.plan)
         name = "".join(c if c.isalnum() else "-" for c in about["device"].lower()).strip("-")
-        self.results, self.folder = results, results / "reference" / "gpu" / name
+        self.folder = results / "reference" / "gpu" / name
         found = runs(PAPERS[programme], size.scales[programme], results)
         self.runs = found[: size.rows] if programme == "mazes" else found
         self.said: list[str] = []

@@ -49,7 +49,7 @@ def progress(run: Path, kind: str) -> int:
         return len([*(run / "steps").glob("*.csv")])
     if kind == "command":
         return int((run / LATEST).read_text()) if (run / LATEST).exists() else 0
-    rows = curve(run)
+    rows = whole_rows(run / "metrics.jsonl")
     return rows[-1]["step"] if rows else 0
 
 
@@ -63,11 +63,6 @@ def saved(run: Path, kind: str) -> int:
     from common.backends import checkpoint  # imports torch: only in a job
 
     return checkpoint.step(run / "checkpoint.pt")
-
-
-def curve(run: Path) -> list[dict]:
-    """Return the training curve of a run, which may still be running."""
-    return whole_rows(run / "metrics.jsonl")
 
 
 def job_id() -> str:

@@ -12,11 +12,11 @@ import psutil
 from common.errors import UserError
 from common.health import findings
 from common.results.columns import SCORE
-from common.results.files import write
+from common.results.files import whole_rows, write
 from common.results.longer import finished
 from common.sweeps.cost import Range, total
 from slurm import plan, queue, records
-from slurm.attempts import attempts, curve, progress, run_folder
+from slurm.attempts import attempts, progress, run_folder
 
 TAIL = 5  # lines of a failed job's log
 
@@ -138,7 +138,7 @@ def _status(root: Path, paper: str, row: dict, known: queue.State | None) -> Job
         done = there == len(job.makes)
         done = done and (row["kind"] != "train" or finished(run, row["steps"] or 0))
     state, detail = _state(row, known, tries, done)
-    rows = curve(run) if row["kind"] == "train" else []
+    rows = whole_rows(run / "metrics.jsonl") if row["kind"] == "train" else []
     step, predicted = sum(progress(one, row["kind"]) for one in (run, *more)), row["predicted"]
     return JobStatus(
         key=row["key"],
@@ -234,7 +234,7 @@ def _score(rows: list[dict]) -> float | None:
     return None
 
 
-def tail(log: Path, lines: int = TAIL) -> tuple[str, ...]:
+def tail(log: Path) -> tuple[str, ...]:
     """Return the path of a log and its last lines, each cut to 200 printable characters. A missing
     log is named."""
     if not log.exists():
@@ -242,7 +242,7 @@ def tail(log: Path, lines: int = TAIL) -> tuple[str, ...]:
     with open(log, "rb") as file:
         file.seek(max(0, log.stat().st_size - 20_000))
         text = file.read().decode(errors="replace")
-    return (str(log), *(_plain(line)[:200] for line in text.splitlines()[-lines:]))
+    return (str(log), *(_plain(line)[:200] for line in text.splitlines()[-TAIL:]))
 
 
 def _plain(text: str) -> str:

@@ -23,15 +23,8 @@ def prompts(x: Experiment) -> tuple[list[Prompt], dict[str, list[Prompt]]]:
     train = _loaded(x, node, "data.train")
     if needed:
         train = chooser(x.data.train, "data.train")(prompts=train, rates=known)
-    return train, benchmarks(x)
-
-
-def benchmarks(x: Experiment) -> dict[str, list[Prompt]]:
-    """Return the prompts of each benchmark, without reading the training set."""
-    return {
-        name: _loaded(x, node, f"data.benchmarks.{name}")
-        for name, node in x.data.benchmarks.items()
-    }
+    benchmarks = x.data.benchmarks.items()
+    return train, {name: _loaded(x, node, f"data.benchmarks.{name}") for name, node in benchmarks}
 
 
 def _loaded(x: Experiment, node: dict, key: str) -> list[Prompt]:

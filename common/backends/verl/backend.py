@@ -166,7 +166,6 @@ def here(x: Experiment, folder: Path) -> config.Place:
         cpus=int(cpus) if cpus and not joins else None,
         work=folder / "work",
         model=store.folder(x.model, Path(x.results_dir).resolve()),
-        joins=joins,
     )
 
 

@@ -6,12 +6,12 @@ default.
 """
 
 import importlib.util
-import struct
 from copy import deepcopy
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 
+import torch
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from common.backends import snapshots
@@ -67,10 +67,9 @@ class Place:
     device: str  # cuda; cpu where GPUs are pretended (stand_in.py)
     nodes: int
     gpus: int  # for each node
-    cpus: int | None  # the CPUs that Ray may use; None: all that it sees
+    cpus: int | None  # the CPUs that Ray may use; None: all that it sees, or those of a job's Ray
     work: Path  # parquet files, checkpoints, validation samples, logs
     model: str  # folder or hub id
-    joins: bool = False  # joins the Ray cluster at RAY_ADDRESS, whose sizes are set already
 
 
 def settings(
@@ -144,9 +143,7 @@ def _importance(x: Experiment) -> dict[str, object]:
 
 def in_bfloat16(value: float) -> float:
     """Return the nearest number that bfloat16 can represent: 0.7 becomes 0.69921875."""
-    bits = struct.unpack("<I", struct.pack("<f", value))[0]
-    rounded = (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000
-    return struct.unpack("<f", struct.pack("<I", rounded))[0]
+    return torch.tensor(value, dtype=torch.bfloat16).item()
 
 
 def learning_rate(x: Experiment) -> float:
