@@ -1,15 +1,11 @@
 """Speed compared with other libraries.
 
     make bench
-    python -m bench.command [names=rollout,verifiers]
 
-Runs the named benchmarks (both without names=), prints one table and keeps the rows.
-
-Writes results/bench/<name>.csv with one row per measurement, and <name>.json with versions,
-processor and load.
+Prints one table and writes results/bench/<name>.csv with one row per measurement, and <name>.json
+with versions, processor and load.
 """
 
-import importlib
 import os
 import platform
 import sys
@@ -23,31 +19,25 @@ from rich.console import Console
 from rich.table import Table
 from transformers.utils import logging
 
-from bench import COLUMNS
+from bench import COLUMNS, rollout, verifiers
 from common.cli import guard
 from common.config.files import ROOT
-from common.config.words import options
-from common.errors import one_of
 from common.results.files import write_csv, write_json
 
-NAMES = ("rollout", "verifiers")
 PACKAGES = ("torch", "transformers", "math-verify", "numpy")
 
 ONE_THREAD = "one thread on both sides; ratio above 1: ours is faster"
 
 
-def main(words: list[str]) -> None:
-    names = options(words, {"names": ",".join(NAMES)})["names"].split(",")
-    for name in names:
-        one_of("names", name, NAMES)
+def main() -> None:
     torch.set_num_threads(1)
     logging.set_verbosity_error()  # else it warns about the end token that no model can produce
     logging.disable_progress_bar()
     frames = []
-    for name in names:
+    for name, run in {"rollout": rollout.run, "verifiers": verifiers.run}.items():
         print(f"bench {name} ...", file=sys.stderr, flush=True)
         about = circumstances()
-        frames.append(pd.DataFrame(importlib.import_module(f"bench.{name}").run(), columns=COLUMNS))
+        frames.append(pd.DataFrame(run(), columns=COLUMNS))
         write_csv(ROOT / "results" / "bench" / f"{name}.csv", frames[-1])
         write_json(ROOT / "results" / "bench" / f"{name}.json", about)
     show(pd.concat(frames))
@@ -87,4 +77,4 @@ def number(value: float) -> str:
 
 
 if __name__ == "__main__":
-    guard(lambda: main(sys.argv[1:]))
+    guard(main)

@@ -23,7 +23,7 @@ from common.verifiers.fingerprint import fingerprint
 from common.verifiers.pool import Pool
 
 
-def rescore(words: list[str]) -> Path:
+def main(words: list[str]) -> Path:
     """Score the samples of `run` by another verifier or with other options of the run's own, and
     return the new run folder.
 
@@ -66,10 +66,6 @@ def rescore(words: list[str]) -> Path:
     for (was, now), number in table.groupby(["before", "after"]).size().items():
         print(f"  {was} -> {now}: {number}")
     return run.path
-
-
-def main(words: list[str]) -> None:
-    rescore(words)
 
 
 def _changed(benchmark: dict, given: dict[str, str]) -> dict:

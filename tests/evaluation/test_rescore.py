@@ -5,7 +5,7 @@ import pytest
 from refuses import refuses
 
 from common.comparison import difference
-from common.evaluation.rescore import rescore
+from common.evaluation.rescore import main as rescore
 from common.evaluation.store import stored
 from common.models import load
 from common.results.collect import verify
