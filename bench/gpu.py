@@ -134,8 +134,7 @@ def prompt_ids(size: str, plan: Plan):
 def freed() -> None:
     """Give back the memory of what went out of scope, before the next size is measured."""
     gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
+    torch.cuda.empty_cache()
 
 
 def rollouts(plan: Plan) -> Iterator[dict]:

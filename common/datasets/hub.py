@@ -55,6 +55,9 @@ def load(
     Raises UserError if the set cannot be found, a field or argument is missing or unknown, an id
     occurs twice, or a number of rows is not the expected one.
     """
+    from rich.console import Console
+    from rich.progress import track
+
     known = {"name": name, "hub": hub, "id": id, "fields": fields, "convert": convert}
     if path or (path := local_file(name, local)):
         source, raw = path, _local_rows(path, ["id", "problem", *(["date"] if window else [])])
@@ -64,7 +67,9 @@ def load(
         raw = _converted(_read(folder, config, split, files, name), **known)
     to_reference = resolve(reference, "reference")
     prompts, dropped, count = [], Counter(), 0
-    for row in _progress(raw, name, rows):
+    console = Console(stderr=True)
+    bar = {"console": console, "transient": True, "disable": not console.is_terminal}
+    for row in track(raw, name, total=rows, **bar):
         count += 1
         if window and not window[0] <= row["date"] < window[1]:
             dropped["outside the window"] += 1
@@ -173,17 +178,6 @@ def local_file(name: str, local: str | None) -> str | None:
     require(Path(folder).is_dir(), LOCAL, folder, "no such folder; correct or unset it")
     path = Path(folder) / (local or f"{name}.jsonl")
     return str(path) if path.is_file() else None
-
-
-def _progress(raw: Iterator, name: str, total: int | None) -> Iterator:
-    """Yield from `raw` with a progress bar on the terminal, for sets that take long."""
-    from rich.console import Console
-    from rich.progress import track
-
-    console = Console(stderr=True)
-    return track(
-        raw, name, total=total, console=console, transient=True, disable=not console.is_terminal
-    )
 
 
 def _expect(
