@@ -14,6 +14,7 @@ from common.backends.solve_rates import measurements
 from common.evaluation.checkpoints import UNTRAINED
 from common.evaluation.config import Evaluate, Suite, run_name
 from common.experiment import Experiment
+from common.models.store import identity
 from common.sweeps.gates import Gated
 from common.sweeps.measures import Measure
 from common.sweeps.plan import Command
@@ -77,7 +78,7 @@ def plan(
 
     def made_by(x: Experiment) -> tuple[str, ...]:
         if x.model.pretrain is not None:
-            key = f"model-{_model_id(x)}"
+            key = f"model-{identity(x.model)}"
             first.setdefault(key, Job("model", key, x))
             return (key,)
         if x.model.path not in makers or commands is None:
@@ -170,9 +171,3 @@ def arrays(jobs: list[Job], gpus: dict[str, int] | None = None) -> list[list[Job
         like = (job.kind, (gpus or {}).get(job.key), job.needs, job.follows)
         groups.setdefault(like, []).append(job)
     return [group[i : i + MOST] for group in groups.values() for i in range(0, len(group), MOST)]
-
-
-def _model_id(x: Experiment) -> str:
-    from common.models.store import identity  # imports torch: only where there is a model to make
-
-    return identity(x.model)

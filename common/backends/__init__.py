@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from common.errors import UserError
+from common.errors import one_of
 from common.experiment import Experiment
 
 
@@ -32,8 +32,7 @@ BACKENDS = {
 
 def backend(name: str) -> Backend:
     """Return the backend called `name`. Raises UserError for an unknown name."""
-    if name not in BACKENDS:
-        raise UserError(f"backend={name}: unknown; choose from {', '.join(BACKENDS)}")
+    one_of("backend", name, BACKENDS)
     return BACKENDS[name]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from common.backends import snapshots
-from common.evaluation import samples
+from common.evaluation import rare_nll, samples
 from common.evaluation.samples import Sampled, metric_rows, sample
 from common.experiment import Experiment
 from common.models.load import load_model
@@ -138,8 +138,6 @@ class Evaluations:
     def rare_nll(self) -> pd.DataFrame:
         """Return the Delta NLL on the base model's rare right answers to the first 256 training
         prompts."""
-        from common.evaluation import rare_nll  # imported here: most runs do not measure it
-
         x = self.x
         judged = config_hash(x.data.verifier)  # another verifier accepts other answers
         cache = Path(x.results_dir) / "models" / "rare-correct" / identity(x.model) / judged

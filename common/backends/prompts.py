@@ -1,8 +1,10 @@
 """The prompts of an experiment."""
 
+from common.backends.solve_rates import measurements
 from common.config.resolve import resolve
 from common.datasets.commits import read_from
 from common.datasets.prompts import check
+from common.datasets.solve_rate import chooser, rates, unfiltered
 from common.datasets.templates import of_model
 from common.experiment import Experiment
 from common.types import Prompt
@@ -11,16 +13,11 @@ from common.types import Prompt
 def prompts(x: Experiment) -> tuple[list[Prompt], dict[str, list[Prompt]]]:
     """Return the training prompts and the prompts of each benchmark. Raises UserError as `check`
     does, and where the training prompts are chosen by solve rates that were not measured yet."""
-    needed, node = [], x.data.train
-    if "solve_rate" in node:
-        from common.backends.solve_rates import measurements
-        from common.datasets.solve_rate import chooser, rates, unfiltered
-
-        needed, node = measurements(x), unfiltered(node)
+    needed = measurements(x)
     known: dict[str, float] = {}
     for one in needed:  # first: reading a data set takes minutes
         known |= rates(one.path / "counts.csv")
-    train = _loaded(x, node, "data.train")
+    train = _loaded(x, unfiltered(x.data.train), "data.train")
     if needed:
         train = chooser(x.data.train, "data.train")(prompts=train, rates=known)
     benchmarks = x.data.benchmarks.items()

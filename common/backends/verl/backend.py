@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
+import torch
 from omegaconf import OmegaConf
 from rich.progress import Progress
 
@@ -25,6 +26,7 @@ from common.backends.prompts import prompts, sets
 from common.backends.tracking import mirror
 from common.backends.verl import config, data, dlc, eased, layout, process, reward, rows, tuning
 from common.backends.verl.checkpoints import LATEST, checkpointed
+from common.backends.verl.export import export
 from common.backends.verl.sizes import facts, sizes_of
 from common.backends.verl.stand_in import stand_in
 from common.errors import Fault, UserError, require
@@ -146,8 +148,6 @@ def again(x: Experiment, step: int) -> str:
 def here(x: Experiment, folder: Path) -> config.Place:
     """Return the Place of this machine or of this SLURM allocation. Raises UserError where there is
     no GPU to use, or where there are too few CPUs for its GPUs."""
-    import torch
-
     stand = stand_in()
     if stand is not None:
         return stand.place(x, folder)
@@ -205,8 +205,6 @@ def layout_keys(
     models = sizes_of(x)
     if not models:
         return {}
-    import torch
-
     load = layout.load_of(x, models, prompt=longest)
     gpu_gb = torch.cuda.get_device_properties(0).total_memory / 1e9
     where = {"nodes": place.nodes, "gpus": place.gpus, "gpu_gb": gpu_gb}
@@ -232,8 +230,6 @@ def finish(x: Experiment, run: Run, place: config.Place) -> None:
     """Write the result rows and the model, remove the work folder, and mark the run finished."""
     rows.write_results(x, run.path, place.work)
     if x.optim.steps > 0:
-        from common.backends.verl.export import export
-
         checkpoint = place.work / "checkpoints" / f"global_step_{x.optim.steps}" / "actor"
         export(checkpoint, run.path / "model", place.device)
     only_state(x, place.work)

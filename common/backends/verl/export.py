@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 from torch.distributed.tensor import DTensor
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
 from common.errors import UserError
 from common.models.store import save
@@ -22,8 +23,6 @@ def export(checkpoint: Path, path: Path, device: str) -> None:
     This needs room for the whole model in memory. Raises UserError where a shard is missing or
     weights do not fit the model.
     """
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
-
     described = checkpoint / "huggingface"  # configuration and tokenizer; verl keeps them there
     dtype = torch.float32 if device == "cpu" else torch.bfloat16
     with torch.device("meta"):  # make no weights, they would be overwritten

@@ -7,8 +7,7 @@ import pandas as pd
 
 from common.backends.evaluations import write_evaluation, write_last
 from common.errors import UserError
-from common.evaluation import samples as samples_module
-from common.evaluation.samples import Sampled
+from common.evaluation.samples import COLUMNS, Sampled
 from common.experiment import Experiment
 from common.results.columns import SCORE
 from common.results.files import read_jsonl, write_jsonl_gz
@@ -36,8 +35,6 @@ COLUMN_OF = {  # verl's metrics that mean what the local backend's columns mean
     "training/rollout_probs_diff_mean": "rollout_difference_mean",  # mean over tokens
     "rollout_corr/rollout_is_mean": "correction_mean",  # of the weights; absent without them
 }
-
-
 ROW = "row.json"  # in a checkpoint: the step's metrics, which verl logs only after it has evaluated
 
 
@@ -111,7 +108,7 @@ def sampled(x: Experiment, work: Path, step: int) -> list[Sampled]:
                 f"{path}: benchmark {name} has not {n} samples of every problem (generating or "
                 "verifying some failed); delete the file and run again"
             )
-        found.append(Sampled(name, rows[samples_module.COLUMNS]))
+        found.append(Sampled(name, rows[COLUMNS]))
     return found
 
 
