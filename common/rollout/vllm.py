@@ -26,7 +26,7 @@ import numpy as np
 import torch
 
 from common.errors import Fault, UserError, require
-from common.models.teacher_forcing import scores
+from common.models.teacher_forcing import Pair, scores
 from common.rollout.local import end_tokens, token_ids
 from common.seeds import generator
 from common.types import Prompt
@@ -207,7 +207,7 @@ def check_agreement(
         max_tokens=LENGTH,
     )
     ids = token_ids(tokenizer, [prompt.text for prompt in chosen])
-    pairs = [(ids[i // RESPONSES], one.token_ids) for i, one in enumerate(drawn)]
+    pairs: list[Pair] = [(ids[i // RESPONSES], one.token_ids) for i, one in enumerate(drawn)]
     expected = torch.cat([one for one, _ in scores(model, pairs, temperature=temperature)])
     reported = torch.tensor([value for one in drawn for value in token_log_probs(one)])
     mean = (reported - expected).abs().mean().item()
