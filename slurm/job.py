@@ -16,12 +16,14 @@ from typing import Any
 
 from submitit.helpers import DelayedSubmission
 
+from common.backends import run_experiment
 from common.config.files import read
 from common.config.resolve import named, resolve
 from common.config.strict import strict
 from common.errors import UserError
 from common.evaluation.config import Suite
 from common.experiment import Experiment
+from common.models import store
 from common.sweeps.gates import Gate, judge
 from common.sweeps.measures import Measure
 from common.sweeps.plan import Command
@@ -154,7 +156,6 @@ class Task:
     def _run(self, x: Any, stop: Stop) -> str:
         root = Path(self.root)
         if self.kind == "model":
-            from common.models import store
             from common.models.load import load_model
 
             load_model(x.model, root, "cpu")
@@ -177,8 +178,6 @@ class Task:
             from common.evaluation.run import evaluate_all
 
             return "\n".join(map(str, evaluate_all(x.evaluations, stop.between_steps)))
-        from common.backends import run_experiment
-
         return str(run_experiment(x, False, stop.between_steps))
 
     def _command(self, x: Command, meeting: Path, rank: int = 0) -> str:

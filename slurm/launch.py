@@ -22,7 +22,10 @@ from common.config.files import ROOT, known_paper
 from common.config.resolve import named
 from common.config.words import pairs, split
 from common.errors import require
+from common.sweeps.cost import on
 from common.sweeps.profiles import load_profile
+from slurm import dry_run, plan, preflight
+from slurm.prefetch import prefetch
 from slurm.tables import Table, chosen, listing
 
 OPTIONS = {
@@ -56,16 +59,11 @@ def main(words: list[str]) -> None:
     which = {key: options[key] for key in ("table", "row", "scale", "without", "seeds", "n")}
     which["steps"] = options["optim.steps"]
     if prefetched:
-        from slurm.prefetch import prefetch
-
         prefetch(chosen(paper, tables, **which, others=others))
     elif not options["profile"]:
         print("\n".join(listing(paper, tables, options["table"], options["seeds"])))
         print(f"rlvr submit paper={paper} profile=NAME submits them; see --help")
     else:
-        from common.sweeps.cost import on
-        from slurm import dry_run, plan, preflight
-
         profile = load_profile(options["profile"])
         found = chosen(paper, tables, **which, others=others)
         keys = {key: value(key, text) for key, text in pairs(tuning).items()}
