@@ -23,7 +23,7 @@ SUBMITTER := $(if $(wildcard $(CLUSTER_VENV)/bin/python),$(CLUSTER_VENV),$(VENV)
 SUBMITTER_READY := $(or $(wildcard $(SUBMITTER)/bin/python),$(VENV)/.ready)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup base-models gpu-day check test-quick types gate test lint docs bench report setup-cluster setup-cluster-cpu test-cluster test-slurm test-verl test-verl-start verl-next
+.PHONY: help setup base-models gpu-day check test-quick types gate test lint docs bench report setup-cluster setup-cluster-cpu test-cluster test-slurm test-verl test-verl-run test-verl-start verl-next
 
 help:
 	@grep -hE '^[a-z][a-zA-Z_%-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 26
@@ -115,16 +115,18 @@ test-cluster: $(READY) ## a real SLURM, verl and vLLM on this machine, without a
 test-slurm: $(READY)
 	$(BIN)/python -m pytest -rs tests/slurm --ignore=tests/slurm/test_ray.py
 
-# A start of verl takes 7 GB, with two ranks 10, so those are apart.
-test-verl: $(CLUSTER_VENV)/.ready
+# A full machine makes Ray kill a training: verl on two ranks takes 10 GB, on one in SLURM 7, test-verl's engines 6. So
+# the first of these is next to neither of the others. A machine has one SLURM at a time.
+test-verl: test-verl-run $(CLUSTER_VENV)/.ready
 	$(CLUSTER_VENV)/bin/python -m pytest -rs tests/cluster $(addprefix --ignore=,$(STARTS))
 
 STARTS := $(addprefix tests/cluster/test_verl_,run.py in_slurm.py)
 
-# One start of verl at a time, after the others: a machine has one SLURM, and test-verl's engines take 6 GB. A full
-# machine makes Ray kill a training.
-test-verl-start: test-slurm test-verl $(CLUSTER_VENV)/.ready
-	$(CLUSTER_VENV)/bin/python -m pytest -rs $(STARTS)
+test-verl-run: $(CLUSTER_VENV)/.ready
+	$(CLUSTER_VENV)/bin/python -m pytest -rs $(firstword $(STARTS))
+
+test-verl-start: test-slurm test-verl-run $(CLUSTER_VENV)/.ready
+	$(CLUSTER_VENV)/bin/python -m pytest -rs $(lastword $(STARTS))
 	$(CLUSTER_VENV)/bin/python -m pytest -rs tests/slurm/test_ray.py
 
 # What waits and what computes beside each other, the longest first; a failure ends none of the others.

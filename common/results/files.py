@@ -12,11 +12,13 @@ import zlib
 from collections.abc import Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from common.errors import Fault, UserError
 from common.results.columns import COLUMNS
+
+if TYPE_CHECKING:  # most processes read no table, and it takes half a second
+    import pandas as pd
 
 # Errors that may be temporary: a full disk or quota, an I/O error, a stale file handle.
 PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE)
@@ -94,6 +96,8 @@ def read_jsonl(path: Path) -> list[dict]:
 def read_csv(path: Path, columns: list[str] = COLUMNS) -> pd.DataFrame:
     """Return a table, plain or gzipped, that must start with `columns`. Raises UserError if it is
     missing or damaged, or starts with other columns."""
+    import pandas as pd
+
     try:
         frame = pd.read_csv(path, dtype={"problem_id": str})
     except FileNotFoundError as error:

@@ -12,6 +12,7 @@ verl's transfer of weights brings the weights of both models, those of the memor
 """
 
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from common.errors import UserError
@@ -24,9 +25,17 @@ PREFIX = "memory."
 
 
 def register() -> None:
-    """Register the joint model with vLLM in this process, without importing it (vLLM's plugin)."""
-    from vllm import ModelRegistry
+    """Register the joint model with vLLM in this process, without importing it (vLLM's plugin).
 
+    Also let all engines of this user share what vLLM finds out about a model's class, in a process
+    that takes ten seconds. It is small and checked by the hash of the class's file, so it need not
+    be as short-lived as the other caches of vLLM (slurm/environment.py)."""
+    import vllm
+    from vllm import ModelRegistry
+    from vllm.model_executor.models.registry import _LazyRegisteredModel
+
+    kept = Path.home() / ".cache" / "vllm" / "modelinfos" / vllm.__version__
+    _LazyRegisteredModel._get_cache_dir = staticmethod(lambda: kept)
     if ARCHITECTURE not in ModelRegistry.get_supported_archs():
         ModelRegistry.register_model(ARCHITECTURE, f"{__name__}_model:{ARCHITECTURE}")
 

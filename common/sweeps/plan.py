@@ -390,7 +390,9 @@ def evaluations_of(runs: list[Experiment], sweep: Sweep) -> list[Evaluate]:
             remedy = f"no run of {x.model.name}, seed {x.seed} in table {sweep.table} has it"
             require(baseline is not None, f"baselines.{x.label}", wanted, remedy)
         untrained = x.optim.steps == 0
-        path = Path(x.results_dir) / x.paper / x.run_id / "model"
+        row = row_of(x, "", sweep.checkpoint, None if untrained else baseline)  # a hash: once a run
+        row = replace(row, steps=x.optim.steps or None)
+        path = Path(x.results_dir) / x.paper / row.trained / "model"
         model = x.model if untrained else replace(x.model, path=str(path), pretrain=None)
         wanted_at = [
             (printed, words, checkpoint)
@@ -400,12 +402,11 @@ def evaluations_of(runs: list[Experiment], sweep: Sweep) -> list[Evaluate]:
         if untrained:
             wanted_at = [(*one, checkpoints.UNTRAINED) for one in sweep.benchmarks.items()]
         for printed, words, checkpoint in wanted_at:
-            row = row_of(x, printed, checkpoint, None if untrained else baseline)
-            row = replace(row, steps=x.optim.steps or None)
             stated = {word.partition("=")[0] for word in words}
             taken = {key: value for key, value in _taken(x).items() if key not in stated}
             known = _known(x.model.chat, sweep.n, tuple(words))
-            drawn = replace(known, **taken, label=x.model.name, model=model, row=row)
+            own = replace(row, benchmark=printed, checkpoint=checkpoint)
+            drawn = replace(known, **taken, label=x.model.name, model=model, row=own)
             found.append(drawn)
             if printed in sweep.scored:
                 found.append(scored(drawn, drawn.path.name))

@@ -156,35 +156,28 @@ def evaluation(checkpoint, tmp_path, monkeypatch):
     return strict(Evaluate, compose(compose_module.CONFIGS, words, "evaluate"))
 
 
-def test_an_evaluation_resumes_on_more_engines_with_the_same_samples(evaluation, monkeypatch):
-    run = evaluate(evaluation)
-    files = sorted((run / "samples").iterdir())
-    whole = [file.read_bytes() for file in files]
-    assert [len(read_jsonl(file)) for file in files] == [8, 8, 8]
-    assert all(row["log_prob"] < 0 for file in files for row in read_jsonl(file))
-    assert (run / "metrics.csv").exists()
-    (run / "DONE").unlink()
-    for file in files[1:]:
-        file.unlink()
-    kept = files[0].stat().st_mtime_ns
-    monkeypatch.setattr(workers, "gpus", lambda device: [None, None])
-    assert evaluate(evaluation) == run
-    assert [file.read_bytes() for file in files] == whole
-    assert files[0].stat().st_mtime_ns == kept
-    assert multiprocessing.active_children() == []
-
-
-def test_one_engine_draws_two_evaluations_as_if_each_were_alone(evaluation, monkeypatch):
+def test_two_evaluations_of_one_engine_resume_on_more_engines_with_the_same_samples(
+    evaluation, monkeypatch
+):
     both = [evaluation, replace(evaluation, seed=evaluation.seed + 1)]
     starts, start = [], workers._start
     monkeypatch.setattr(workers, "_start", lambda *given: starts.append(given) or start(*given))
     monkeypatch.setattr(workers, "gpus", lambda device: [None])
     assert evaluate_all(both) == [x.path for x in both]
     assert len(starts) == 1
-    second = {file: file.read_bytes() for file in (both[1].path / "samples").iterdir()}
-    assert len(second) == 3
-    for file in [*second, both[1].path / "DONE"]:
+    first, files = (sorted((x.path / "samples").iterdir()) for x in both)
+    whole = [file.read_bytes() for file in files]
+    assert not set(whole) & {file.read_bytes() for file in first}
+    assert [len(read_jsonl(file)) for file in files] == [8, 8, 8]
+    assert all(row["log_prob"] < 0 for file in files for row in read_jsonl(file))
+    assert (both[1].path / "metrics.csv").exists()
+    (both[1].path / "DONE").unlink()
+    for file in files[1:]:
         file.unlink()
-    evaluate(both[1])
-    assert len(starts) == 2
-    assert {file: file.read_bytes() for file in second} == second
+    kept = files[0].stat().st_mtime_ns
+    monkeypatch.setattr(workers, "gpus", lambda device: [None, None])
+    assert evaluate(both[1]) == both[1].path
+    assert len(starts) == 3
+    assert [file.read_bytes() for file in files] == whole
+    assert files[0].stat().st_mtime_ns == kept
+    assert multiprocessing.active_children() == []
