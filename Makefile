@@ -78,7 +78,10 @@ types: $(READY)
 	$(BIN)/python -m mypy
 
 test: $(READY) ## the tests: no GPU, no network
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not slurm' tests tests/slurm --ignore=$(RAY)
+
+# Needs the environment of verl too.
+RAY := tests/slurm/test_ray.py
 
 setup-cluster-cpu: $(CLUSTER_VENV)/.ready ## make .venv-cluster: verl and vLLM for a machine without a GPU
 
@@ -113,7 +116,7 @@ test-cluster: $(READY) ## a real SLURM, verl and vLLM on this machine, without a
 	$(MAKE) --jobs=2 --output-sync=target test-slurm test-verl test-verl-start  # beside each other: both wait often
 
 test-slurm: $(READY)
-	$(BIN)/python -m pytest -rs tests/slurm --ignore=tests/slurm/test_ray.py
+	$(BIN)/python -m pytest -rs -m slurm tests/slurm --ignore=$(RAY)
 
 # A full machine makes Ray kill a training: verl on two ranks takes 10 GB, on one in SLURM 7, test-verl's engines 6. So
 # the first of these is next to neither of the others. A machine has one SLURM at a time.
@@ -127,7 +130,7 @@ test-verl-run: $(CLUSTER_VENV)/.ready
 
 test-verl-start: test-slurm test-verl-run $(CLUSTER_VENV)/.ready
 	$(CLUSTER_VENV)/bin/python -m pytest -rs $(lastword $(STARTS))
-	$(CLUSTER_VENV)/bin/python -m pytest -rs tests/slurm/test_ray.py
+	$(CLUSTER_VENV)/bin/python -m pytest -rs $(RAY)
 
 # What waits and what computes beside each other, the longest first; a failure ends none of the others.
 gate: ## what .ci/run runs: lint, types, test and test-cluster

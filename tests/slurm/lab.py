@@ -23,7 +23,7 @@ from slurm.submit import submit
 from slurm.tables import Chosen
 
 PATIENCE = 900  # seconds: the machine may be busy
-STEPS = 80  # of a run: about six seconds on a core of its own
+STEPS = 40  # of a run: about three seconds on a core of its own
 
 # What an evaluation samples, as the words of `rlvr evaluate`.
 SETS = {"Natural": ["eval=countdown_natural"], "Rare": ["eval=countdown_rare"]}
@@ -64,7 +64,7 @@ class Lab:
     def runs(self, *seeds: int, overrides: tuple[str, ...] = ()) -> list:
         """Runs whose every step moves the model, and that a test may hold (hold.py). All start from
         the model that is there."""
-        longer = [f"optim.steps={STEPS}", "eval.every=40", "method.entropy_coef=0.01"]
+        longer = [f"optim.steps={STEPS}", f"eval.every={STEPS // 2}", "method.entropy_coef=0.01"]
         longer += ["checkpoint_every=10", "eval.rare_nll_samples=0"]
         longer += ["method.controller={_target_:hold.wait,seed:${seed}}", *overrides]
         return [self.tiny(*longer, f"seed={seed}") for seed in seeds]
