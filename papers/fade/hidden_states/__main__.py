@@ -1,6 +1,5 @@
 """Measure how similar hidden states of right and of wrong responses are (FADE Sec. 15.1, 15.2).
 
-python -m papers.fade.hidden_states    Prop. 15.1 on synthetic data
 python -m papers.fade.hidden_states checkpoints=[FOLDER,...] "of=['experiment=NAME']" [key=value]
 """
 

@@ -1,5 +1,5 @@
-"""Similarity of hidden states among right and among wrong responses, in checkpoints and in
-synthetic data (FADE Sec. 15.1, 15.2; Fig. 3 left, Tables 10, 11).
+"""Similarity of hidden states among right and among wrong responses, in checkpoints (FADE Sec.
+15.1, 15.2; Fig. 3 left, Tables 10, 11).
 
 The given checkpoints, of any size, answer the training prompts of an experiment. The formulas are
 in papers/fade/hidden_states/formulas.py. Written to results_dir/fade/hidden_states:
@@ -7,13 +7,9 @@ in papers/fade/hidden_states/formulas.py. Written to results_dir/fade/hidden_sta
     residuals    one row for each checkpoint and direction u: rho_perp, residual norms and their
                  baseline. u is the leading right singular vector of the batch gradient with
                  A = r - rbar (as in the text of Sec. 15.1) or of the states (as in its footnote)
-    proposition  r_1 of N synthetic tokens, its limit (Prop. 15.1), and ||R_F|| (Cor. 15.2), by N,
-                 the number of wrong modes K, and delta; once with orthogonal wrong modes, as
-                 Cor. 15.2 assumes, and once with modes that are not orthogonal (`cosine`)
 """
 
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 from typing import Literal
 
@@ -31,20 +27,13 @@ from papers.fade.hidden_states import formulas
 from papers.fade.hidden_states.batch import errors, tokens
 from papers.fade.weights.checkpoints import Checkpoint, named
 
-# the synthetic data: tokens N, wrong modes K, delta
-TOKENS = (30, 100, 300, 1000, 3000, 10_000, 30_000)
-MODES = (1, 2, 4, 8, 16, 32)
-DELTAS = (0.3, 0.5, 1.0, 2.0)
-SHARE = 0.3  # of right tokens: the 7B runs' solve rate (Sec. 11.3)
-NOISE, WIDTH = 1.0, 64  # standard deviation of each entry of a state, and their number
-
 
 @dataclass(frozen=True)
 class States:
     prompts: int
     group_size: int
     seed: int
-    checkpoints: list[str]  # folders; empty: only the synthetic data
+    checkpoints: list[str]  # folders
     of: list[str]  # overrides of a FADE experiment: the checkpoints use its prompts and verifier
     device: Literal["cpu", "cuda"]
     responses: int  # the number of responses that the model reads at once
@@ -54,26 +43,20 @@ class States:
     def __post_init__(self):
         for key in ("prompts", "group_size"):
             require(getattr(self, key) >= 2, key, getattr(self, key), "must be at least 2")
-        require(
-            bool(self.checkpoints) == bool(self.of),
-            "of",
-            self.of,
-            "give checkpoints=[FOLDER,...] with of=[experiment=NAME], or neither",
-        )
 
 
 def run(config: States, progress: bool = False) -> Path:
-    """Write the tables and return their folder; `residuals` needs checkpoints."""
+    """Measure the checkpoints, write `residuals` and return its folder."""
     from rich.progress import track
 
+    remedy = "give checkpoints=[FOLDER,...] and of=[experiment=NAME]"
+    require(bool(config.checkpoints and config.of), "checkpoints", config.checkpoints, remedy)
     folder = Path(config.results_dir) / "fade" / "hidden_states"
-    write_csv(folder / "proposition.csv", proposition(config.seed))
-    if config.checkpoints:
-        x = load(config.of, "fade")
-        prompts = resolve(unfiltered(x.data.train), "data.train")()[: config.prompts]
-        given = track(named(config.checkpoints), "hidden states", disable=not progress)
-        rows = [row for one in given for row in measured(config, one, x, prompts)]
-        write_csv(folder / "residuals.csv", pd.DataFrame(rows))
+    x = load(config.of, "fade")
+    prompts = resolve(unfiltered(x.data.train), "data.train")()[: config.prompts]
+    given = track(named(config.checkpoints), "hidden states", disable=not progress)
+    rows = [row for one in given for row in measured(config, one, x, prompts)]
+    write_csv(folder / "residuals.csv", pd.DataFrame(rows))
     return folder
 
 
@@ -108,28 +91,3 @@ def measured(config: States, one: Checkpoint, x: Experiment, prompts: list) -> l
 
 def decomposed(matrix: np.ndarray) -> weights.Svd:
     return weights.full(lambda: iter(np.array_split(matrix, -(-len(matrix) // 8192))))
-
-
-def proposition(seed: int) -> pd.DataFrame:
-    """Return the table of Prop. 15.1 and Corollary 15.2 on synthetic modes.
-
-    It holds r_1 of N tokens, its limit, ||R_F|| in expectation, and the mean cosine of two wrong
-    modes, which Corollary 15.2 assumes to be 0.
-    """
-    rows = []
-    for apart, K, delta in product((False, True), MODES, DELTAS):
-        made = dict(K=K, delta=delta, p=SHARE, d=WIDTH, apart=apart)
-        A, v, h, mode = formulas.expectation(**made)
-        u = decomposed(formulas.head_gradient(A, v, h)).v
-        wrong = mode > 0
-        fixed = {
-            "limit": formulas.rank1_limit(A, v, h, u),
-            "norm_R_F": formulas.residual_norm(v[wrong], formulas.perpendicular(h[wrong], u)),
-            "modes": "orthogonal" if apart else "not orthogonal",
-            "cosine": formulas.wrong_modes_cosine(h, mode, u),
-        }
-        for N in TOKENS:
-            drawn = formulas.modes(N=N, noise=NOISE, seed=seed, **made)
-            r1 = decomposed(formulas.head_gradient(*drawn[:3])).rank1
-            rows.append({"K": K, "delta": delta, "N": N, "r1": r1} | fixed)
-    return pd.DataFrame(rows)
