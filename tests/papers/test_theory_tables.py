@@ -12,7 +12,6 @@ TABLES = {
     "f_grpo/theory/one_step.csv.gz": lambda: f_grpo.one_step_table(seeds=200),
     "f_grpo/theory/lemma_b1.csv": lambda: f_grpo.lemma_b1_table(seeds=10),
     "two_stage/theory/theorem1.csv": two_stage.theorem1_table,
-    "two_stage/theory/negative.csv": two_stage.negative_table,
     "two_stage/theory/remark2.csv": two_stage.remark2_table,
     "two_stage/theory/proposition1.csv": two_stage.proposition1_table,
 }

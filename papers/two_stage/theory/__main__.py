@@ -1,8 +1,8 @@
-"""Tables that check Theorem 1, GRPO-N next to GRPO, Remark 2 and Proposition 1.
+"""Tables that check Theorem 1, Remark 2 and Proposition 1.
 
     python -m papers.two_stage.theory [results_dir=results]
 
-Writes two_stage/theory/{theorem1,negative,remark2,proposition1,kernel}.csv below the results
+Writes two_stage/theory/{theorem1,remark2,proposition1,kernel}.csv below the results
 folder. The random policies and networks, their sizes and distributions are our choice.
 """
 
@@ -17,7 +17,6 @@ def run(root: Path) -> None:
     """Write every table. Equal inputs give equal bytes. Takes seconds."""
     made = {
         "theorem1": tables.theorem1_table(),
-        "negative": tables.negative_table(),
         "remark2": tables.remark2_table(),
         "proposition1": tables.proposition1_table(),
         "kernel": tables.kernel_table(steps=2000, eta=0.1),

@@ -1,4 +1,4 @@
-"""Lemma 1, Theorem 1, GRPO-N, Remark 2 and Proposition 1 of the two-stage paper, in numpy.
+"""Lemma 1, Theorem 1, Remark 2 and Proposition 1 of the two-stage paper, in numpy.
 
 p is a softmax policy and r the rewards of its V actions, both (..., V); eta is the learning rate.
 Lemma 1's Delta z is the true change of the logits if the logits are the parameters. In a network
@@ -8,7 +8,7 @@ bonus here (sec 2), and so do these functions.
 
 from functools import cache
 from itertools import combinations_with_replacement
-from math import comb, factorial, prod
+from math import factorial, prod
 
 import numpy as np
 
@@ -74,55 +74,6 @@ def enumerated_group_update(
     return eta / G * (pull - p * pull.sum())
 
 
-def enumerated_grpo(
-    p: np.ndarray, right: np.ndarray, *, G: int, weight: np.ndarray, negative_only: bool
-) -> np.ndarray:
-    """Return the exact expectation of GRPO's first step over all groups of G, in the logits of one
-    prompt, (V,).
-
-        E[ (1/G) sum_i w_{a_i} A_i (e_{a_i} - p) ],  A_i = (R_i - mean R) / std R
-
-    right: (V,), 1 for a right answer, else 0. weight: (V,), the factor on a response's gradient: 1
-    for the token mean, whose divisor is held fixed, or 1/|y| as Eqs. 1 and 2 print it.
-    negative_only: only samples with A_i < 0 count (App. B.5). std is unbiased. A group whose
-    rewards are all equal has step zero.
-    """
-    p, right, weight = (np.asarray(each, float) for each in (p, right, weight))
-    counts, ways = groups(len(p), G)
-    chances = ways * (p**counts).prod(1)
-    rate = counts @ right / G
-    std = np.sqrt(rate * (1 - rate) * G / (G - 1))[:, None]
-    advantage = np.divide(right - rate[:, None], std, where=std > 0, out=np.zeros(counts.shape))
-    if negative_only:
-        advantage = np.minimum(advantage, 0)
-    pull = chances @ (counts * advantage) * weight / G
-    return pull - p * pull.sum()
-
-
-def negative_only_step(
-    p: np.ndarray, right: np.ndarray, *, G: int, weight: np.ndarray
-) -> np.ndarray:
-    """Return the expected -N step, computed from GRPO's expected step and the lengths, (V,).
-
-        E[g_-N] = p_R E[g_GRPO] - c grad E[w],  c = E[ X (G - X) / (G^2 std) ],  X ~ Bin(G, p_R)
-
-    This result is ours, not printed. p_R is the prompt's probability of a right answer. Given X,
-    right and wrong responses are draws from their own distributions, with means s_R and s_W of w
-    grad log pi. So g_GRPO has the mean (X (G - X) / (G^2 std)) (s_R - s_W), the mean of g_-N is the
-    part of this with s_W, and p_R s_R + (1 - p_R) s_W = grad E[w]. With w = 1 this gradient is 0:
-    to first order -N is GRPO times the solve rate. With w = 1/|y| the last term pushes E[1/|y|]
-    down whatever the rewards are, so responses become longer.
-    """
-    p, right, weight = (np.asarray(each, float) for each in (p, right, weight))
-    rate = p @ right
-    X = np.arange(1, G)
-    chances = np.array([comb(G, x) for x in X]) * rate**X * (1 - rate) ** (G - X)
-    c = chances @ np.sqrt(X * (G - X) * (G - 1)) / G**1.5  # X (G - X) / (G^2 std)
-    slope = p * (weight - p @ weight)  # grad E[w] in the logits
-    both = enumerated_grpo(p, right, G=G, weight=weight, negative_only=False)
-    return rate * both - c * slope
-
-
 @cache
 def groups(V: int, G: int) -> tuple[np.ndarray, np.ndarray]:
     """Return how often each of V actions occurs in every multiset of G actions, (M, V), and in how
@@ -157,15 +108,6 @@ def expected_path(
         else:
             z = z + expected_group_update(p, r, eta=eta, G=G)
     return np.array(path)
-
-
-def delta_prob(p: np.ndarray, dz: np.ndarray) -> np.ndarray:
-    """Return the first-order change of p after z <- z + dz, (..., V).
-
-    It is p_v (dz_v - sum_u p_u dz_u).
-    """
-    p = np.asarray(p, float)
-    return p * (dz - (p * dz).sum(-1, keepdims=True))
 
 
 def others_fall(p: np.ndarray, v: int) -> np.ndarray:

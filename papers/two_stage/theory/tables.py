@@ -1,4 +1,4 @@
-"""Checks of Theorem 1, -N, Remark 2 and Proposition 1 on random policies and small networks."""
+"""Checks of Theorem 1, Remark 2 and Proposition 1 on random policies and small networks."""
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,6 @@ VOCABULARY = 50
 ETAS = (1e-3, 1e-2, 1e-1, 1.0)
 INPUTS, OUTPUTS = 3, 5  # sizes of the tanh networks of Proposition 1's check
 WIDTHS = (16, 256)
-RIGHT, LONGEST = 2, 8  # in -N's check: number of right answers, largest length in tokens
 TRAINED = 0.98  # probability of the trained action at which the kernel is measured
 
 
@@ -24,14 +23,11 @@ def random_policies(seed: int, scale: float, V: int) -> np.ndarray:
 
 
 def theorem1_table() -> pd.DataFrame:
-    """Return the exact expected step of Algorithm 1 relative to Theorem 1's, by G, with and without
-    -N.
+    """Return the exact expected step of Algorithm 1 relative to Theorem 1's, by G.
 
     ratio: slope of the least-squares line through zero of the exact on the printed steps, over all
-    policies and actions; it is 1 - 1/G (`predicted`) without -N if the corrected theorem is right.
-    residual: the largest distance from the line. best_falls: the share of policies in which the
-    expected step lowers the probability of the best action. max_rises, min_falls: the percent in
-    which E[dz(a_max)] >= 0 and E[dz(a_min)] < 0 (App. C.4), up to rounding.
+    policies and actions; it is 1 - 1/G if the corrected theorem is right. max_rises, min_falls: the
+    percent of policies in which E[dz(a_max)] >= 0 and E[dz(a_min)] < 0 (App. C.4), up to rounding.
     """
     rows = []
     rewards = np.random.default_rng(1).uniform(size=(POLICIES, ACTIONS))
@@ -39,69 +35,17 @@ def theorem1_table() -> pd.DataFrame:
     printed = formulas.expected_logit_update(policies, rewards, eta=1.0)
     every, best, worst = np.arange(POLICIES), rewards.argmax(1), rewards.argmin(1)
     for G in GROUP_SIZES:
-        for name, negative_only in (("full", False), ("negative", True)):
-            how = {"eta": 1.0, "G": G, "negative_only": negative_only}
-            exact = np.array(
-                [
-                    formulas.enumerated_group_update(p, r, **how)
-                    for p, r in zip(policies, rewards, strict=True)
-                ]
-            )
-            ratio = (exact * printed).sum() / (printed**2).sum()
-            change = formulas.delta_prob(policies, exact)[every, best]
-            rows.append(
-                {
-                    "G": G,
-                    "method": name,
-                    "ratio": ratio,
-                    "residual": abs(exact - ratio * printed).max(),
-                    "predicted": 1 - 1 / G if name == "full" else np.nan,
-                    "best_falls": (change < 0).mean(),
-                    "max_rises": 100 * (exact[every, best] >= -1e-15).mean(),
-                    "min_falls": 100 * (exact[every, worst] < 0).mean(),
-                }
-            )
-    return pd.DataFrame(rows)
-
-
-def negative_table() -> pd.DataFrame:
-    """Return GRPO-N's expected first step next to GRPO's, by G and aggregation, over all policies.
-
-    residual: the largest distance of E[-N] from p_R E[GRPO], divided by the largest step of -N;
-    residual_lengths: the same for the distance from `formulas.negative_only_step`, which has the
-    term of the lengths. longer_*: the share of policies whose mean length rises to first order;
-    more_than_grpo: the share in which it rises more, or falls less, under -N than under
-    p_R E[GRPO].
-    """
-    policies = random_policies(0, 2.0, ACTIONS)
-    tokens = np.random.default_rng(1).integers(1, LONGEST + 1, size=(POLICIES, ACTIONS))
-    right = (np.arange(ACTIONS) < RIGHT).astype(float)
-
-    def lengthened(steps: np.ndarray) -> np.ndarray:
-        return (formulas.delta_prob(policies, steps) * tokens).sum(1)
-
-    rows = []
-    for G in GROUP_SIZES:
-        for name, weights in (("token mean", np.ones(tokens.shape)), ("1/|y|", 1 / tokens)):
-            pairs = list(zip(policies, weights, strict=True))
-            full, alone = (
-                np.array([formulas.enumerated_grpo(p, right, G=G, weight=w, negative_only=only)
-                          for p, w in pairs])
-                for only in (False, True)
-            )  # fmt: skip
-            known = [formulas.negative_only_step(p, right, G=G, weight=w) for p, w in pairs]
-            grpo = full * (policies @ right)[:, None]
-            rows.append(
-                {
-                    "G": G,
-                    "aggregation": name,
-                    "residual": (abs(alone - grpo).max() / abs(alone).max()).round(9),
-                    "residual_lengths": (abs(alone - known).max() / abs(alone).max()).round(9),
-                    "longer_grpo": (lengthened(grpo) > 0).mean(),
-                    "longer_negative": (lengthened(alone) > 0).mean(),
-                    "more_than_grpo": (lengthened(alone - grpo) > 1e-12).mean(),
-                }
-            )
+        how = {"eta": 1.0, "G": G, "negative_only": False}
+        pairs = zip(policies, rewards, strict=True)
+        exact = np.array([formulas.enumerated_group_update(p, r, **how) for p, r in pairs])
+        rows.append(
+            {
+                "G": G,
+                "ratio": (exact * printed).sum() / (printed**2).sum(),
+                "max_rises": 100 * (exact[every, best] >= -1e-15).mean(),
+                "min_falls": 100 * (exact[every, worst] < 0).mean(),
+            }
+        )
     return pd.DataFrame(rows)
 
 

@@ -87,14 +87,6 @@ def test_the_expected_step_of_grpo_n_is_the_solve_rate_times_grpos(G):
         c = -(extra @ slope) / (slope @ slope)
         assert c > 0
         np.testing.assert_allclose(extra, -c * slope, atol=1e-14)
-        known = formulas.negative_only_step(p, RIGHT, G=G, weight=by_length)
-        np.testing.assert_allclose(alone, known, atol=1e-14)
-        enumerated = {
-            only: formulas.enumerated_grpo(p, RIGHT, G=G, weight=by_length, negative_only=only)
-            for only in (False, True)
-        }
-        np.testing.assert_allclose(full, enumerated[False], atol=1e-14)
-        np.testing.assert_allclose(alone, enumerated[True], atol=1e-14)
 
 
 # ---- Theorem 1
@@ -138,7 +130,7 @@ def test_best_and_worst_action_move_as_appendix_c4_says_and_so_do_only_their_log
     p = np.array([0.6, 0.01, 0.39])
     dz = formulas.expected_group_update(p, R, eta=1.0, G=2)
     assert dz[1] > 0
-    assert formulas.delta_prob(p, dz)[1] < 0
+    assert formulas.softmax(np.log(p) + 1e-6 * dz)[1] < p[1]
 
 
 def test_expected_path_takes_the_expected_steps():
