@@ -2,9 +2,9 @@
 
     python -m papers.fade.theory [results_dir=results]
 
-Writes weights/{masses,table7,table8,fig7,sec14,kish}.csv, theory/{entropy,entropy_summary,scaling,
-recovered,multi_turn}.csv and their figures to <results_dir>/fade/. It takes under a minute and
-trains nothing.
+Writes weights/{masses,table8,fig7,sec14,kish}.csv, theory/{entropy,entropy_summary,scaling,
+multi_turn}.csv and their figures to <results_dir>/fade/. It takes under a minute and trains
+nothing.
 """
 
 from pathlib import Path
@@ -22,7 +22,6 @@ def run(root: Path) -> None:
     table = rounded(masses.mass_table())
     tables = {
         "masses": table,
-        "table7": masses.table_7(table),
         "table8": masses.table_8(),
         "fig7": masses.fig_7(),
         "sec14": masses.sec_14_1(),
@@ -37,7 +36,6 @@ def run(root: Path) -> None:
         "entropy": checked,
         "entropy_summary": entropy.summary(checked),
         "scaling": scaling.theorem_12_1(),
-        "recovered": scaling.recovered(),
         "multi_turn": multi_turn.simulate(),
     }
     tables = written(tables, theory)

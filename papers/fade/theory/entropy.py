@@ -86,31 +86,25 @@ def one_step(weights: torch.Tensor, policy: torch.Tensor, correct: torch.Tensor)
 
 
 def summary(table: pd.DataFrame) -> pd.DataFrame:
-    """Return one row for each delta, with percentages of the policies and mean entropy changes.
+    """Return one row for each delta, with percentages of the policies.
 
     eq_7_exact, minus_cov_exact: Eq. 7, or only -Cov, gives the change by the natural step to 1 %.
-    eq_7_sign, eq_7_sign_plain: Eq. 7 has the sign of the natural, or of the plain, step's change.
+    eq_7_sign: Eq. 7 has the sign of the natural step's change.
     same_direction: the plain update points in the direction of the one at delta = 1.
-    loses_more, keeps_more: the natural step loses, or keeps, more entropy than at delta = 1.
-    entropy_falls: the natural step lowers entropy.
+    keeps_more: the natural step keeps more entropy than at delta = 1.
     """
     one = table[table["delta"] == 1].set_index("instance")["natural"]
     rows = []
     for delta, group in table.groupby("delta"):
         group = group.set_index("instance")
-        more = group["natural"] - one
         share = {
             "eq_7_exact": close(group["eq_7"], group["natural"]),
             "minus_cov_exact": close(group["minus_cov"], group["natural"]),
             "eq_7_sign": group["eq_7"] * group["natural"] > 0,
-            "eq_7_sign_plain": group["eq_7"] * group["plain"] > 0,
             "same_direction": group["cosine"] > 1 - 1e-9,
-            "loses_more": more < 0,
-            "keeps_more": more > 0,
-            "entropy_falls": group["natural"] < 0,
+            "keeps_more": group["natural"] > one,
         }
-        means = {name: group[name].mean() for name in ("plain", "natural", "eq_7", "minus_cov")}
-        rows.append({"delta": delta, **{k: 100 * v.mean() for k, v in share.items()}, **means})
+        rows.append({"delta": delta, **{k: 100 * v.mean() for k, v in share.items()}})
     return pd.DataFrame(rows)
 
 

@@ -23,7 +23,6 @@ REWARD = Reward(correct=1.0, wrong=0.0)
 SOLVE_RATES = [0.02, *(round(0.05 * i, 2) for i in range(1, 20)), 0.98]
 SIZES = (8, 16)  # G of sec 14.1; Fig. 7 has 16
 LIMIT = 1000  # size of the one group that stands for the population limit, to O(1 / LIMIT)
-TRAINED = (0.3, 0.5)  # solve rates of Table 7
 GRIDS = {  # all values of the paper, for methods whose file sets only one of them
     "asym_grpo": [{"delta": delta} for delta in (0.3, 0.5, 0.7, 1.5, 2.0)],
     "power_alpha": [
@@ -93,18 +92,6 @@ def in_the_limit(bound: Bound, p: float, arguments: dict) -> dict:
     m_S, m_F = weights[:success].sum().item() / LIMIT, -weights[success:].sum().item() / LIMIT
     rho = m_S * p / (m_F * (1 - p)) if m_F != 0 else None
     return {"m_S": m_S, "m_F": m_F, "rho": rho}
-
-
-def table_7(table: pd.DataFrame) -> pd.DataFrame:
-    """Return rho(p) at the two training solve rates, exact for each G and from the closed forms.
-
-    As in sec 11.3, methods without a negative mass are left out: the ratio has no denominator.
-    """
-    rated = table[table["p"].isin(TRAINED) & (table["m_F"] != 0)].dropna(subset=["closed_form_m_S"])
-    q = 1 - rated["p"]
-    printed = rated["closed_form_m_S"] * rated["p"] / (rated["closed_form_m_F"] * q)
-    rows = rated[["method", "params", "G", "p", "rho"]].assign(closed_form_rho=printed)
-    return rows[rows["closed_form_rho"] != 0].replace(np.inf, "inf")
 
 
 def weight_variance(alpha: float, p: np.ndarray, G: int) -> tuple[np.ndarray, np.ndarray]:

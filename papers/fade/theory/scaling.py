@@ -5,9 +5,6 @@ import numpy as np
 import pandas as pd
 from scipy.special import betaln, gammaln, logsumexp
 
-from common.metrics.fits import fit_power_law, power_law
-
-KS = [1, 2, 4, 8, 10, 16, 32, 50, 64, 100]
 BETAS = [(0.3, 1.0), (0.5, 2.0), (1.0, 3.0), (2.0, 5.0)]  # Beta(b, second): p^(b - 1) near 0
 
 
@@ -42,20 +39,3 @@ def rapid(k: float, c: float) -> float:
     p = np.exp(x)
     log_density = -c / p + x  # dp = p dx
     return float(logsumexp(k * np.log1p(-p) + log_density) - logsumexp(log_density))
-
-
-def recovered() -> pd.DataFrame:
-    """Return the b that a shifted power law fitted to k <= 100 finds for the same Beta densities.
-
-    The rows also hold a, c, the mean squared error, and the true a = C Gamma(b) and b, to which the
-    fit tends for large k; at these k it can differ.
-    """
-    rows = []
-    for b, s in BETAS:
-        curve = 1 - np.exp(betaln(b, s + np.array(KS)) - betaln(b, s))
-        fitted = fit_power_law(KS, curve)[0]
-        error = ((power_law(KS, *fitted) - curve) ** 2).mean()
-        estimate = dict(zip(("fitted_a", "fitted_b", "fitted_c"), fitted, strict=True), mse=error)
-        truth = {"b": b, "a": float(np.exp(gammaln(b) - betaln(b, s)))}
-        rows.append({"density": f"Beta({b:g}, {s:g})", **truth, **estimate})
-    return pd.DataFrame(rows)

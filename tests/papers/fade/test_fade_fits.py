@@ -7,7 +7,6 @@ from scipy.special import betaln
 
 from papers.fade.fits import figures
 from papers.fade.fits import tables as fits
-from papers.fade.theory import scaling
 
 
 def test_coefficients_recover_a_known_law_from_counts():
@@ -23,8 +22,8 @@ def test_coefficients_recover_a_known_law_from_counts():
     fit = fits.coefficients(counts).iloc[0]
     from common.metrics.fits import fit_power_law, power_law
 
-    curve = 1 - np.exp(betaln(0.4, 1.5 + np.array(scaling.KS)) - betaln(0.4, 1.5))
-    a, b, _ = fit_power_law(scaling.KS, curve)[0]
+    curve = 1 - np.exp(betaln(0.4, 1.5 + np.array(fits.KS)) - betaln(0.4, 1.5))
+    a, b, _ = fit_power_law(fits.KS, curve)[0]
     assert fit["b"] == pytest.approx(b, rel=0.03)
     assert fit["a"] == pytest.approx(a, rel=0.03)
     assert fit["b_low"] < fit["b"] < fit["b_high"]
