@@ -100,22 +100,6 @@ def logit_update(
     return eta / N * p * (R - S_R[..., None])
 
 
-def delta_q_pos(
-    p: Array, correct: Array, sampled: Array, *, R_c: float, R_w: float, eta: float, N: int
-) -> Array:
-    """Return the first-order change of the total correct mass (Eq. 8). (..., V) -> (...).
-
-    dQ_pos = (eta/N) [ (R_c - S_R) Q_neg A_2 + (S_R - R_w) Q_pos B_2
-                       + S_R (Q_pos U_neg2 - Q_neg U_pos2) ]
-    """
-    S_R = batch_baseline(p, correct, sampled, R_c=R_c, R_w=R_w)
-    Q_pos, Q_neg = _sum(p, correct), _sum(p, ~correct)
-    A_2, B_2 = _sum(p**2, sampled & correct), _sum(p**2, sampled & ~correct)
-    U_pos2, U_neg2 = _sum(p**2, ~sampled & correct), _sum(p**2, ~sampled & ~correct)
-    coupling = S_R * (Q_pos * U_neg2 - Q_neg * U_pos2)
-    return eta / N * ((R_c - S_R) * Q_neg * A_2 + (S_R - R_w) * Q_pos * B_2 + coupling)
-
-
 def delta_q_u_pos(
     p: Array, correct: Array, sampled: Array, *, R_c: float, R_w: float, eta: float, N: int
 ) -> Array:

@@ -1,5 +1,5 @@
-"""Tables of Eqs. 9 and 11 on a grid, of Eqs. 8 and 13 on random policies with exact steps, and of
-Lemma B.1."""
+"""Tables of Eqs. 9 and 11 on a grid, of Eq. 13 on random policies with exact steps, and of Lemma
+B.1."""
 
 import numpy as np
 import pandas as pd
@@ -48,7 +48,7 @@ def sampled_mask(p: np.ndarray, N: int) -> np.ndarray:
 
 
 def one_step_table(seeds: int) -> pd.DataFrame:
-    """Return Eqs. 8 and 13 next to the exact softmax step of Eq. 7 with eta = 0.01, on random
+    """Return Eq. 13 next to the exact softmax step of Eq. 7 with eta = 0.01, on random
     policies and groups. coupling: Eq. 13's second term, -Q_u,pos sum_j p_j dz_j (Eq. 22)."""
     p, rows = policies(seeds), []
     correct = np.broadcast_to(np.arange(ACTIONS) < CORRECT, p.shape)
@@ -59,7 +59,6 @@ def one_step_table(seeds: int) -> pd.DataFrame:
             dz = formulas.logit_update(p, correct, sampled, **step)
             columns = {
                 "S_R": formulas.batch_baseline(p, correct, sampled, R_c=R_c, R_w=R_w),
-                "delta_q_pos_eq8": formulas.delta_q_pos(p, correct, sampled, **step),
                 "delta_q_pos_exact": formulas.exact_delta_mass(p, dz, correct),
                 "delta_q_u_pos_eq13": formulas.delta_q_u_pos(p, correct, sampled, **step),
                 "coupling": -(p * (correct & ~sampled)).sum(1) * (p * dz).sum(1),
