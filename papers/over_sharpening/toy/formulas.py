@@ -4,7 +4,7 @@ import numpy as np
 
 from papers.over_sharpening.toy.config import Cell, Toy
 
-COLLAPSED = 0.99  # a label with this probability has collapsed; both correct ones: saturated
+COLLAPSED = 0.99  # a label with this probability has collapsed
 
 
 def weight_table(config: Toy, cell: Cell, G: int) -> np.ndarray:

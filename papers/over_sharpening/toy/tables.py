@@ -34,7 +34,7 @@ from papers.over_sharpening.toy.formulas import (
 
 KEYS = ["optimizer", "G", "estimator", "alpha", "mu", "lr"]
 DRAWN = ["siamese_high", "siamese_mid", "siamese_low", "p_winner"]
-SHOWN = ["p_cat", "p_persian", "siamese_high", "siamese_mid", "siamese_low", "entropy"]
+SHOWN = ["p_cat", "p_persian", "siamese_high", "siamese_mid", "siamese_low"]
 
 
 def simulate(config: Toy, optimizer: str, G: int, cells: list[Cell], u: np.ndarray) -> dict:
@@ -42,8 +42,7 @@ def simulate(config: Toy, optimizer: str, G: int, cells: list[Cell], u: np.ndarr
     labels.
 
     Returns "curves": SHOWN as arrays (points, cells, seeds) at steps 0, every, ..., the last; and
-    "one" and "both", (cells, seeds): the first step at which one label, or the two correct labels
-    together, had COLLAPSED; NaN for never.
+    "collapse", (cells, seeds): the first step at which a label had COLLAPSED; NaN for never.
     """
     steps, seeds, _ = u.shape
     shape = (len(cells), seeds, 4, 4)  # cell, seed, label, dimension
@@ -58,19 +57,15 @@ def simulate(config: Toy, optimizer: str, G: int, cells: list[Cell], u: np.ndarr
     correct = np.array([name in ("cat", "persian") for name in LABELS])
     step, learn = Optimizer(config, optimizer, lr, shape), Optimizer(config, optimizer, lr, shape)
     readout = np.array([EMBEDDING["persian"], *SIMILARITY.values()]).T
-    points, times = [], {name: np.full((len(cells), seeds), np.nan) for name in ("one", "both")}
+    points, collapse = [], np.full((len(cells), seeds), np.nan)
     which = np.arange(len(cells))[:, None]
     for t in range(steps + 1):
         pi = softmax(W @ e)
-        masses = {"one": pi.max(-1), "both": pi[..., correct].sum(-1)}
-        for name, mass in masses.items():
-            new = np.isnan(times[name]) & (mass >= COLLAPSED)
-            times[name][new] = t
+        collapse[np.isnan(collapse) & (pi.max(-1) >= COLLAPSED)] = t
         if t % config.every == 0 or t == steps:
             q = softmax((W @ readout).swapaxes(-1, -2))
-            entropy = -(pi * np.log(np.maximum(pi, 1e-300))).sum(-1)
             siamese = [q[:, :, i, SIAMESE] for i in (1, 2, 3)]
-            points.append([pi[..., CAT], pi[..., PERSIAN], *siamese, entropy])
+            points.append([pi[..., CAT], pi[..., PERSIAN], *siamese])
         if t == steps:
             break
         memory = V @ e
@@ -87,7 +82,7 @@ def simulate(config: Toy, optimizer: str, G: int, cells: list[Cell], u: np.ndarr
         if mu.any():
             learn.step(V, (N / G - softmax(memory))[..., None] * e)
     arrays = dict(zip(SHOWN, np.moveaxis(np.array(points), 1, 0), strict=True))
-    return {"curves": arrays, "one": times["one"], "both": times["both"]}
+    return {"curves": arrays, "collapse": collapse}
 
 
 def run(config: Toy) -> Path:
@@ -134,10 +129,9 @@ def tables(config: Toy, optimizer: str, G: int, u: np.ndarray) -> dict:
             key = {"optimizer": optimizer, "G": G} | asdict(cell)
             paths = {name: values[:, i] for name, values in simulated["curves"].items()}
             last = {name: values[-1] for name, values in paths.items()}
-            times = {"step_one": simulated["one"][i], "step_both": simulated["both"][i]}
-            start = {f"start_{name}": paths[name][0] for name in ("p_cat", "p_persian")}
+            first = {"step_one": simulated["collapse"][i]}
             seed = {"seed": np.arange(u.shape[1])}
-            final.append(pd.DataFrame(key | seed | last | times | start))
+            final.append(pd.DataFrame(key | seed | last | first))
             if cell.lr != config.main_lr:
                 continue
             paths["p_winner"] = np.maximum(paths["p_cat"], paths["p_persian"])

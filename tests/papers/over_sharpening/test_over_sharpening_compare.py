@@ -28,9 +28,7 @@ HOME = ROOT / "papers" / "over_sharpening"
 def final_row(**changes) -> dict:
     row = dict(optimizer="sgd", G=4, estimator="raw", alpha=0.0, mu=0.0, lr=1.0, seed=0)
     row |= dict(p_cat=0.3, p_persian=0.2, siamese_high=0.1, siamese_mid=0.1, siamese_low=0.1)
-    row |= dict(
-        entropy=1.0, step_one=np.nan, step_both=np.nan, start_p_cat=0.25, start_p_persian=0.25
-    )
+    row |= dict(step_one=np.nan)
     return row | changes
 
 
