@@ -43,24 +43,21 @@ def weight_summary(weights: torch.Tensor, advantages: torch.Tensor, mask: torch.
 
     advantages is (B, 1) or (B, T). The statistics are:
 
-    mean            mean weight over all real tokens
     mean_active     mean over the active tokens (A != 0), the only ones with a gradient: the factor
                     that the weights put on the effective learning rate
-    effective       Kish's size of the active tokens, (sum w)^2 / (N sum w^2), in percent
     damped          percent of active tokens with less than half of their largest weight
     padded          padded size over real tokens: the author's repository normalises by the padded
                     size, which raises the learning rate by this factor
-    Without an active token, mean_active, effective and damped are missing (None).
+    Without an active token, mean_active and damped are missing (None).
     """
     real = mask > 0
     w = torch.where(real, weights, 0).double()
     active = w[real & (advantages != 0).expand_as(real)]
-    summary = {"mean": (w.sum() / real.sum()).item(), "padded": real.numel() / real.sum().item()}
+    summary = {"padded": real.numel() / real.sum().item()}
     if not len(active):
-        return summary | {"mean_active": None, "effective": None, "damped": None}
+        return summary | {"mean_active": None, "damped": None}
     return summary | {
         "mean_active": active.mean().item(),
-        "effective": (100 * active.sum() ** 2 / (len(active) * active.square().sum())).item(),
         "damped": 100 * (active < active.max() / 2).double().mean().item(),
     }
 
