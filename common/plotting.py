@@ -9,7 +9,7 @@ import matplotlib
 import pandas as pd
 from PIL import Image
 
-from common.palette import COLORS, GREY, look
+from common.palette import COLORS, GREY
 from common.results.files import write, write_csv
 
 matplotlib.use("Agg")
@@ -56,21 +56,6 @@ def band(axis, x, rows: pd.DataFrame, color, y: str = "mean", alpha: float = 0.2
     """Draw the column `y` by `x`, and a band between the columns `low` and `high`."""
     axis.plot(x, rows[y], color=color, **line)
     axis.fill_between(x, rows["low"], rows["high"], color=color, alpha=alpha, lw=0)
-
-
-def by_seed(
-    axis, rows: pd.DataFrame, y: str, colors: dict[str, str], x: str = "step", line: str = ""
-) -> None:
-    """Draw a column of each method in `colors` that has rows: thin lines are seeds, thick lines
-    their mean. `line` is the line style of all means; without it each method has its own."""
-    for method, color in colors.items():
-        runs = rows[rows["method"] == method].dropna(subset=[y])
-        if runs.empty:
-            continue
-        for _, seed in runs.groupby("seed"):
-            axis.plot(seed[x], seed[y], color=color, lw=0.5, alpha=0.4)
-        mean = runs.groupby(x)[y].mean()
-        axis.plot(mean.index, mean, line or look(method).line, color=color, label=method)
 
 
 def save(figure, path: Path, drawn: pd.DataFrame | None) -> None:

@@ -19,7 +19,7 @@ from common.comparison.spec import Spec
 from common.comparison.training import logs
 from common.config.files import ROOT
 from common.config.resolve import named
-from common.plotting import by_seed, legend, panels, save
+from common.plotting import legend, panels, save
 
 PREFIX = "cluster_"  # starts the names of all these figures
 KEPT = ["table", "model", "method", "benchmark", "metric", "k", "printed", "rerun", "low", "high"]
@@ -212,7 +212,12 @@ def along(
     lines = -(-len(colors) // columns)
     figure, axes = panels(len(curves), width=2.9, height=2.3 + 0.2 * lines)
     for axis, curve in zip(axes[0], curves, strict=True):
-        by_seed(axis, drawn[drawn["curve"] == curve.title], "value", colors, line="-")
+        for method, color in colors.items():
+            of = drawn[(drawn["curve"] == curve.title) & (drawn["method"] == method)]
+            for _, seed in of.groupby("seed"):
+                axis.plot(seed["step"], seed["value"], color=color, lw=0.5, alpha=0.4)
+            mean = of.groupby("step")["value"].mean()
+            axis.plot(mean.index, mean, color=color, label=method)
         axis.set(title=curve.title, xlabel="step")
     legend(figure, axes[0, 0], columns)
     save(figure, root / paper / "figures" / f"{PREFIX}{name}", drawn[ALONG])

@@ -13,7 +13,7 @@ import pandas as pd
 
 from common.claims.gaps import MIN_SEEDS
 from common.comparison.spec import MEASURES
-from common.metrics.paired import Interval, two_way_interval
+from common.metrics.paired import two_way_interval
 
 ROW = ["table", "model", "method", "benchmark", "metric", "step"]
 DRAWN = ["n_problems", "n_samples"]  # what the noise of a value depends on
@@ -24,18 +24,6 @@ LEGEND = (
     "stored and own: means over the seeds that both have. "
     "≠ differs from what is stored; ? too few seeds; else it replicates (95 % interval)"
 )
-
-
-def difference(gaps: np.ndarray) -> Interval | None:
-    """Return the interval of the mean of own - stored, one value a seed; None with fewer than
-    MIN_SEEDS seeds."""
-    return two_way_interval(gaps[:, None]) if len(gaps) >= MIN_SEEDS else None
-
-
-def verdict(gap: Interval | None) -> str:
-    if gap is None:
-        return "too few seeds"
-    return "replicates" if gap.p() >= 0.05 else "differs"
 
 
 def replication(own: pd.DataFrame, stored: pd.DataFrame) -> pd.DataFrame:
@@ -49,12 +37,14 @@ def replication(own: pd.DataFrame, stored: pd.DataFrame) -> pd.DataFrame:
     sizes, rows = theirs.groupby(ROW).size(), []
     for key, part in both.groupby(ROW):
         means = part["value_stored"].mean(), part["value"].mean()
-        gap = difference((part["value"] - part["value_stored"]).to_numpy())
-        shown = [means[1] - means[0], np.nan, np.nan, np.nan]
-        if gap is not None:
+        shown, verdict = [means[1] - means[0], np.nan, np.nan, np.nan], "too few seeds"
+        if len(part) >= MIN_SEEDS:
+            gaps = (part["value"] - part["value_stored"]).to_numpy()
+            gap = two_way_interval(gaps[:, None])
             shown = [gap.value, *gap.ends(), gap.p()]
+            verdict = "replicates" if gap.p() >= 0.05 else "differs"
         unit = part["unit"].iloc[0]
-        rows.append([*key, unit, sizes[key], len(part), *means, *shown, verdict(gap)])
+        rows.append([*key, unit, sizes[key], len(part), *means, *shown, verdict])
     return pd.DataFrame(rows, columns=COLUMNS)
 
 

@@ -13,25 +13,17 @@ from common.results.columns import COLUMNS
 def test_two_draws_of_one_thing_replicate_and_a_shift_of_four_errors_differs(seeds):
     """Base models have effects that are larger than a run's, and both draws share them."""
     random, draws = np.random.default_rng(0), 1500
-    words: dict[float, list[str]] = {0.0: [], 4.0: []}
-    for _ in range(draws):
+    stored, own, moved = [], [], []
+    for i in range(draws):
         bases = random.normal(scale=2.0, size=seeds)
-        stored, own = (50 + bases + random.normal(size=seeds) for _ in range(2))
-        error = replication.difference(own - stored).stderr
-        for shift, found in words.items():
-            gap = replication.difference(own - stored + shift * error)
-            found.append(replication.verdict(gap))
-    same, moved = (pd.Series(found).value_counts(normalize=True) for found in words.values())
+        first, second = (50 + bases + random.normal(size=seeds) for _ in range(2))
+        error = (second - first).std(ddof=1) / seeds**0.5
+        stored += rows(first, f"m{i}", name=f"s{i}-")
+        own += rows(second, f"m{i}", name=f"o{i}-")
+        moved += rows(second + 4 * error, f"m{i}", name=f"o{i}-")
+    same, apart = (compared(x, stored)["verdict"].value_counts() / draws for x in (own, moved))
     assert 0.935 < same["replicates"] < 0.965
-    assert moved["differs"] > 0.8
-
-
-def test_too_few_seeds_have_no_interval():
-    assert replication.difference(np.array([1.0, 2.0])) is None
-    assert replication.difference(np.array([1.0, 1.5, 2.0])).df == 2
-    assert replication.verdict(None) == "too few seeds"
-    assert replication.verdict(replication.difference(np.zeros(3))) == "replicates"
-    assert replication.verdict(replication.difference(np.full(3, 0.1))) == "differs"
+    assert apart["differs"] > 0.8
 
 
 def rows(values, method="GRPO", step=1200, name="r", **more):
@@ -63,6 +55,8 @@ def test_rows_are_compared_at_their_last_step_on_the_seeds_that_both_have():
     assert (alike["difference"], alike["verdict"]) == (1, "differs")
     assert np.isnan([alike["low"], alike["high"]]).all()  # a gap without spread
     assert compared(rows([41.0, 43.0], name="own"), stored)["verdict"].tolist() == ["too few seeds"]
+    (same,) = compared(rows([40.0, 41.0, 42.0], name="own"), stored).to_dict("records")
+    assert (same["difference"], same["verdict"]) == (0, "replicates")
 
 
 def test_other_samples_and_the_same_rows_are_not_compared():
