@@ -56,10 +56,7 @@ PLACES = {
     "fade_both_from_entropy": 3,
     "fade_log_schedule": 4,
     "fade_ema_as_printed": 1,
-    "fade_h_0_25_h0": 2,
     "fade_h_h0": 3,
-    "dapo_dynamic_sampling": 1,
-    "grpo_n_8_low_lr_of_gamma_0_5": 1,
 }
 
 
