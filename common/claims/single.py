@@ -12,7 +12,7 @@ import pandas as pd
 
 from common.claims.select import Found
 from common.metrics.noise import seed_sd
-from common.metrics.paired import Interval, over_problems
+from common.metrics.paired import Interval, of_variance, over_problems
 
 ONE_RUN = "inconclusive (one run)"
 KNOWN = 1e6  # degrees of freedom of a spread that is known, not estimated
@@ -69,7 +69,5 @@ def single_interval(
         ]
         variance, df = float(np.square(errors).sum()), KNOWN
     total = variance + run_noise(terms)[0] / seeds
-    if total < 1e-24:  # only rounding
-        return Interval(value, 0.0, 1.0)
     df = min(total**2 * df / variance**2, KNOWN) if variance > 0 else KNOWN
-    return Interval(value, float(np.sqrt(total)), float(df))
+    return of_variance(value, total, df)

@@ -61,6 +61,13 @@ class Interval:
         return float((stdtrit(self.df, 0.975) + stdtrit(self.df, power)) * self.stderr)
 
 
+def of_variance(value: float, variance: float, df: float) -> Interval:
+    """Return the interval of an estimate; without spread where its variance is only rounding."""
+    if variance < 1e-24:
+        return Interval(float(value), 0.0, 1.0)
+    return Interval(float(value), float(np.sqrt(variance)), float(df))
+
+
 def two_way_interval(
     *parts: np.ndarray,
     strata: Sequence | None = None,
@@ -101,26 +108,20 @@ def two_way_interval(
     means = [seed_means(part, strata) for part in parts]
     value = sum(one.mean() for one in means)
     over_seeds = [(x.var(ddof=1) / len(x), len(x) - 1) for x in means]
-    c, over_problems = 0.0, []
     summed = np.sum([part.mean(axis=0) for part in parts], axis=0)
+    c = 0.0
     for rows in members:
         size = rows.sum()
-        if size < 2:
-            continue
-        term = summed[rows].var(ddof=1) / (size * len(members) ** 2)
-        over_problems.append((term, size - 1))
-        for part in parts:
+        for part in parts if size > 1 else ():
             x = part[:, rows]
             rest = x - x.mean(axis=0) - x.mean(axis=1, keepdims=True) + x.mean()
             df = (len(x) - 1) * (size - 1)
             c += (rest**2).sum() / (df * len(x) * size * len(members) ** 2)
-    (a, df_a), (b, df_b) = _welch(over_seeds), _welch(over_problems)
+    (a, df_a), (b, df_b) = _welch(over_seeds), _welch(_problem_terms(summed, members))
     variance = max(a + b - c, a, b)
-    if variance < 1e-24:  # only rounding
-        return Interval(float(value), 0.0, 1.0)
     squared = stdtrit(df_a, 0.975) ** 2 * a + stdtrit(df_b, 0.975) ** 2 * (variance - a)
     df = stdtridf(0.975, np.sqrt(squared / variance)) if variance > a else df_a
-    return Interval(float(value), float(np.sqrt(variance)), float(df))
+    return of_variance(value, variance, df)
 
 
 def seed_means(part: np.ndarray, strata: Sequence | None = None) -> np.ndarray:
@@ -142,15 +143,15 @@ def over_problems(*parts: np.ndarray, strata: Sequence | None = None) -> Interva
     for single runs, whose spread over seeds is unknown. Parts, strata and degrees of freedom are as
     in `two_way_interval`, whose B is the variance; a benchmark of one problem counts as fixed."""
     summed = np.sum([part.mean(axis=0) for part in parts], axis=0)
-    members = [summed[rows] for rows in _members(len(summed), strata)]
-    value = float(np.mean([x.mean() for x in members]))
-    terms = [
-        (x.var(ddof=1) / (len(x) * len(members) ** 2), len(x) - 1) for x in members if len(x) > 1
-    ]
-    variance, df = _welch(terms)
-    if variance < 1e-24:  # only rounding
-        return Interval(value, 0.0, 1.0)
-    return Interval(value, float(np.sqrt(variance)), float(df))
+    members = _members(len(summed), strata)
+    value = np.mean([summed[rows].mean() for rows in members])
+    return of_variance(value, *_welch(_problem_terms(summed, members)))
+
+
+def _problem_terms(summed: np.ndarray, members: list[np.ndarray]) -> list[tuple[float, float]]:
+    """Return each benchmark's part of the variance over problems, with its degrees of freedom."""
+    values = [summed[rows] for rows in members]
+    return [(x.var(ddof=1) / (len(x) * len(values) ** 2), len(x) - 1) for x in values if len(x) > 1]
 
 
 def _welch(terms: Sequence[tuple[float, float]]) -> tuple[float, float]:
