@@ -40,7 +40,6 @@ def run(root: Path) -> None:
     }
     tables = written(tables, theory)
     figures.entropy(tables["entropy"], drawn / "theorem_13_1")
-    figures.multi_turn(tables["multi_turn"], drawn / "retry")
 
 
 def written(tables: dict, folder: Path) -> dict:

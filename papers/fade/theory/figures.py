@@ -1,11 +1,11 @@
-"""Figures of the exact tables: masses (Figs. 2 and 7), entropy (Theorem 13.1), and retries."""
+"""Figures of the exact tables: masses (Figs. 2 and 7) and entropy (Theorem 13.1)."""
 
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from common.plotting import COLORS, legend, panels, save
+from common.plotting import COLORS, panels, save
 
 EXISTING = {  # Fig. 2 left: the weights of earlier methods
     ("grpo", None): "GRPO",
@@ -117,24 +117,3 @@ def entropy(table: pd.DataFrame, path: Path) -> None:
     axis.set(xlabel=r"$\delta$", ylabel=r"mean $\Delta H / \eta$", title="mean by delta")
     axis.legend(**below, ncols=2)
     save(figure, path, pd.concat(rows, ignore_index=True))
-
-
-def multi_turn(table: pd.DataFrame, path: Path) -> None:
-    """Draw masses of both turns against the solve rate: simulated, exact, and Power alpha = 2."""
-    figure, axes = panels(2, width=3.5, height=3.2, sharey=True)
-    titles = {
-        "a response": "retried when a drawn response failed",
-        "all": "retried when all 8 responses failed",
-    }
-    for axis, (reading, title) in zip(axes[0], titles.items(), strict=True):
-        line = table[table["reading"] == reading]
-        axis.plot(line["p"], line["m_1"], color="0.7", label="turn 1, simulated")
-        error = 2 * line["stderr_2"]
-        axis.errorbar(line["p"], line["m_2"], error, fmt="o", ms=3, label="turn 2, simulated")
-        axis.plot(line["p"], line["retry"], color=COLORS[0], label="turn 2, exact")
-        axis.plot(line["p"], line["power_2"], ":", color=COLORS[1], label=r"$p q^2$")
-        axis.plot(line["p"], line["power_2_exact"], color=COLORS[1], label="Power alpha=2, G = 8")
-        axis.set(xlabel="solve rate p", title=title)
-    axes[0, 0].set(ylabel="mass")
-    legend(figure, axes[0, 0], 3)
-    save(figure, path, table)

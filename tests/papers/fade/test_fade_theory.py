@@ -110,7 +110,7 @@ def test_theory_writes_its_tables_and_figures(tmp_path, monkeypatch, by_advantag
     assert {8, 16} < set(table["G"])
     assert isinf(table["G"].max())
     drawn = {path.stem for path in (home / "figures").glob("*.png")}
-    assert drawn == {"fig2", "fig7", "theorem_13_1", "retry"}
+    assert drawn == {"fig2", "fig7", "theorem_13_1"}
     from papers.fade.compare import exact_rows
 
     rows = pd.concat(exact_rows(tmp_path))
