@@ -23,7 +23,7 @@ SUBMITTER := $(if $(wildcard $(CLUSTER_VENV)/bin/python),$(CLUSTER_VENV),$(VENV)
 SUBMITTER_READY := $(or $(wildcard $(SUBMITTER)/bin/python),$(VENV)/.ready)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup base-models gpu-day check test-quick types gate test lint docs bench report setup-cluster setup-cluster-cpu test-cluster test-slurm test-verl test-verl-run test-verl-start verl-next
+.PHONY: help setup base-models gpu-day check test-quick types gate test lint docs bench report setup-cluster setup-cluster-cpu test-cluster test-slurm test-verl test-verl-start verl-next
 
 help:
 	@grep -hE '^[a-z][a-zA-Z_%-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 26
@@ -118,23 +118,21 @@ test-cluster: $(READY) ## a real SLURM, verl and vLLM on this machine, without a
 test-slurm: $(READY)
 	$(BIN)/python -m pytest -rs -m slurm tests/slurm --ignore=$(RAY)
 
-# A full machine makes Ray kill a training: verl on two ranks takes 10 GB, on one in SLURM 7, test-verl's engines 6. So
-# the first of these is next to neither of the others. A machine has one SLURM at a time.
-test-verl: test-verl-run $(CLUSTER_VENV)/.ready
-	$(CLUSTER_VENV)/bin/python -m pytest -rs tests/cluster $(addprefix --ignore=,$(STARTS))
+# A full machine makes Ray kill a training: test_verl_run takes 10 GB, test_verl_in_slurm 7, vLLM's engines in the other
+# files 6. So the first of these begins, and the second waits for it (one_start in conftest.py).
+test-verl: $(CLUSTER_VENV)/.ready
+	$(CLUSTER_VENV)/bin/python -m pytest -rs tests/cluster/test_verl_run.py tests/cluster --ignore=$(IN_SLURM)
 
-STARTS := $(addprefix tests/cluster/test_verl_,run.py in_slurm.py)
+IN_SLURM := tests/cluster/test_verl_in_slurm.py
 
-test-verl-run: $(CLUSTER_VENV)/.ready
-	$(CLUSTER_VENV)/bin/python -m pytest -rs $(firstword $(STARTS))
-
-test-verl-start: test-slurm test-verl-run $(CLUSTER_VENV)/.ready
-	$(CLUSTER_VENV)/bin/python -m pytest -rs $(lastword $(STARTS))
+# A machine has one SLURM at a time.
+test-verl-start: test-slurm $(CLUSTER_VENV)/.ready
+	$(CLUSTER_VENV)/bin/python -m pytest -rs $(IN_SLURM)
 	$(CLUSTER_VENV)/bin/python -m pytest -rs $(RAY)
 
 # What waits and what computes beside each other, the longest first; a failure ends none of the others.
 gate: ## what .ci/run runs: lint, types, test and test-cluster
-	$(MAKE) --jobs=4 --keep-going --output-sync=target test-slurm test-verl types lint test test-verl-start
+	$(MAKE) --jobs=4 --keep-going --output-sync=target test test-slurm test-verl types lint test-verl-start
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -47,7 +47,7 @@ def cluster():
 
 
 @pytest.fixture(scope="module")
-def sweep(cluster, tmp_path_factory):
+def sweep(one_start, cluster, tmp_path_factory):
     """(lab, the run, the checkpoints that its second start kept)."""
     root = tmp_path_factory.mktemp("sweep") / "results"
 

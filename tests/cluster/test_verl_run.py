@@ -43,7 +43,7 @@ exact = pytest.mark.skipif(DEVICE != "cpu", reason="float32, digit by digit: on 
 STEPS, PROMPTS, GROUP, RANKS = 3, 4, 8, 2
 CAP = 1.1  # of the importance ratio: a quarter of the tokens are above
 # right a quarter of the time: a step in which all groups are right or wrong alike shows no loss
-BETTER = ["model.pretrain.demonstrations=60000", "model.pretrain.layers=2"]
+BETTER = ["model.pretrain.demonstrations=30000", "model.pretrain.layers=2"]
 PATIENCE = 1800  # seconds for a start of verl: the machine may be busy
 METHOD = ["method=fade", "method.controller.beta=0.3", "method.clock=rollout"]
 SAMPLER = f"method.sampler={{mu:0.2,lr:3e-3,start:policy,shrink:1,importance_cap:{CAP}}}"
@@ -88,7 +88,7 @@ def stopped(trained: subprocess.Popen, log: Path, run: Path, part: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def resumed(tmp_path_factory):
+def resumed(one_start, tmp_path_factory):
     """(Experiment, run folder, step -> recorded responses, those of the last evaluation)."""
     folder = tmp_path_factory.mktemp("verl-resumed")
     more = [
