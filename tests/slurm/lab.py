@@ -65,7 +65,7 @@ class Lab:
         """Runs whose every step moves the model, and that a test may hold (hold.py). All start from
         the model that is there."""
         longer = [f"optim.steps={STEPS}", f"eval.every={STEPS // 2}", "method.entropy_coef=0.01"]
-        longer += ["checkpoint_every=10", "eval.rare_nll_samples=0", "label=grpo"]
+        longer += ["checkpoint_every=10", "eval.rare_nll_samples=0"]
         longer += ["method.controller={_target_:hold.wait,seed:${seed}}", *overrides]
         return [self.tiny(*longer, f"seed={seed}") for seed in seeds]
 

@@ -40,9 +40,8 @@ def test_an_array_runs_and_the_comparison_follows(whole):
     }  # the model was there already
     assert len({one.job_id.split("_")[0] for one in statuses.values()}) == 2  # one array, one job
     assert contents[1] != contents[2]
-    compared = pd.read_csv(lab.root / "f_grpo" / "comparison.csv")
-    assert len(compared) > 10
-    assert compared["n_seeds"].max() == 2
+    rows = (lab.root / "f_grpo" / "comparison.csv").read_text()
+    assert rows.count("\n") > 10
     shown = lab.show()
     assert f"step {runs[0].optim.steps}/{runs[0].optim.steps}" in shown
     assert "reward" in shown
@@ -82,21 +81,21 @@ def test_a_results_folder_of_any_name(lab):
 
 
 def test_two_methods_are_trained_evaluated_and_compared(lab):
-    """The whole path: an array of two trainings, evaluations by dependency, comparison, rows."""
+    """The whole path: an array of three trainings, evaluations by dependency, comparison, rows."""
     runs = [
         run
-        for name in ("grpo", "f_grpo")
+        for name, seeds in (("grpo", (1, 2)), ("f_grpo", (1,)))
         for run in lab.runs(
-            1,
+            *seeds,
             overrides=(f"method={name}", f"name={name}", f"label={name}", *SHORT, "scope=cluster"),
         )
     ]
     evaluated = lab.evaluations(runs, checkpoint="best", baselines={"f_grpo": "grpo"})
     said = lab.submit(runs, evaluated)
-    assert [line.split()[:2] for line in said[2:-1]] == [["train", "2"], *[["evaluate", "1"]] * 2]
+    assert [line.split()[:2] for line in said[2:-1]] == [["train", "3"], *[["evaluate", "1"]] * 3]
     statuses = lab.settled()
     assert {one.state for one in statuses.values()} == {"done"}, lab.show()
-    assert lab.show().count("benchmark 2/2  chunk 6/6") == 2
+    assert lab.show().count("benchmark 2/2  chunk 6/6") == 3
     rows = gather(lab.root, "f_grpo").scopes["cluster"].rows
     for e in evaluated:
         own = rows[rows["run_id"] == e.path.name].set_index("metric")
@@ -108,14 +107,13 @@ def test_two_methods_are_trained_evaluated_and_compared(lab):
     compared = pd.read_csv(lab.root / "f_grpo" / "comparison.csv")
     ours = compared[(compared["scope"] == "cluster") & (compared["metric"] == "pass@1")]
     ours = ours[ours["benchmark"] == "Natural"]
-    assert set(ours["method"]) == {"grpo", "f_grpo"}
-    assert set(ours["n_seeds"]) == {1}
+    assert ours.set_index("method")["n_seeds"].to_dict() == {"grpo": 2, "f_grpo": 1}
     (submission,) = (lab.root / "f_grpo" / "cluster").glob("2*")
     meta = json.loads((lab.root / "f_grpo" / runs[0].run_id / "meta.json").read_text())
     assert json.loads((submission / "code" / "COMMIT").read_text()) == source()
     for key in ("commit", "diff_sha256"):
         assert meta[key] == source()[key]
-    assert lab.submit(runs, evaluated) == ["6 of 6 jobs done, 0 queued, 0 to submit"]
+    assert lab.submit(runs, evaluated) == ["8 of 8 jobs done, 0 queued, 0 to submit"]
 
 
 def test_what_stands_before_and_after_a_training_runs_in_its_order(lab):
