@@ -1,10 +1,9 @@
-"""How commands run: Hydra composes the configuration, `strict` checks it, then the function runs.
-Nothing heavy is imported before that.
+"""How commands run: files and words compose a configuration, `strict` checks it, then the function
+runs. Nothing heavy is imported before that.
 
-`main` is for a Hydra application: `python -m papers.<paper>.<part> key=value ...`, with `--help`,
-`--multirun` and `--cfg job` from Hydra. `run` is for a command without Hydra. A UserError is
-printed without a traceback and the exit code is 2; after Ctrl-C it is 130. In this code base
-`words` are command-line arguments.
+`main` is for a command with a configuration: `python -m papers.<paper>.<part> key=value ...`. `run`
+is for a command without one. A UserError is printed without a traceback and the exit code is 2;
+after Ctrl-C it is 130. In this code base `words` are command-line arguments.
 """
 
 import os
@@ -12,17 +11,15 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
-from common.config.compose import HYDRA, SEARCHED, prepared, unset
-from common.config.files import ROOT, names
-from common.config.refusal import refusal
-from common.config.rows import register
+from common.config.compose import compose, help_text
 from common.config.words import options
 from common.errors import UserError
 
 CLEANING = 30  # seconds that a command has after Ctrl-C to clean up
+HELP = {"-h", "--help"}
+SHOW = ("--cfg", "job")  # print the configuration and stop
 
 
 def main(
@@ -32,40 +29,26 @@ def main(
     config_name: str = "config",
     words: list[str] | None = None,
 ) -> None:
-    """Run `function` on the instance of `schema` that the command-line arguments `words` compose.
-    None: the arguments of this process."""
-    import hydra
-    from hydra.errors import HydraException
-    from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
-    from yaml import YAMLError
+    """Run `function` on the instance of `schema` that the command-line arguments `words` compose,
+    or print what --help or --cfg asks for. None: the arguments of this process."""
+    typed = sys.argv[1:] if words is None else words
+    given = [word for word in typed if word not in (*HELP, *SHOW)]
 
-    from common.config.strict import strict
+    def command():
+        if HELP & set(typed):
+            print(help_text(paper, given, config_name))
+            return
+        config = compose(paper, given, config_name)
+        if SHOW[0] in typed:
+            from omegaconf import OmegaConf
 
-    # for --help, the values that `group=` accepts: Hydra lists only those in the paper's folder
-    OmegaConf.register_new_resolver("choices", lambda group: ", ".join(names(group)))
-    folder = str(ROOT / "papers" / paper / "configs")
+            print(OmegaConf.to_yaml(OmegaConf.create(config)))
+            return
+        from common.config.strict import strict
 
-    @hydra.main(version_base="1.3", config_path=folder, config_name=config_name)
-    def command(config):
-        sys.argv[1:] = typed  # Hydra has read its own words; a run's meta.json keeps the user's
-        guard(lambda: function(strict(schema, config)))
+        function(strict(schema, config))
 
-    typed = sys.argv[1:]
-
-    def composed():
-        given = typed if words is None else words
-        register(paper)
-        given = prepared(given)
-        sys.argv[1:] = [*HYDRA, SEARCHED, *given]
-        try:
-            command()
-        except (HydraException, OmegaConfBaseException, YAMLError) as error:
-            composed = partial(unset, paper, given, config_name)
-            raise refusal(str(error), given, composed) from error
-
-    os.environ["HYDRA_FULL_ERROR"] = "1"  # so that Hydra raises and does not print and exit itself
-    guard(composed)
+    guard(command)
 
 
 def run(
@@ -74,7 +57,7 @@ def run(
     """Run `function(words)` on command-line arguments, or print `help_text` if --help is one of
     them. None: the arguments of this process."""
     words = sys.argv[1:] if words is None else words
-    if {"-h", "--help"} & set(words):
+    if HELP & set(words):
         print(help_text.strip())
         return
     guard(lambda: function(words))

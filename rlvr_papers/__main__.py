@@ -11,7 +11,7 @@ import sys
 from importlib import import_module, metadata
 from typing import NamedTuple
 
-from common.cli import guard
+from common.cli import HELP, guard
 from common.config.files import papers
 from common.errors import one_of
 from rlvr_papers.completion import SCRIPT, choices
@@ -50,12 +50,12 @@ GROUPS = {
     },
 }
 VERBS = {name: verb for group in GROUPS.values() for name, verb in group.items()}
-HYDRA = ("train", "reproduce", "evaluate")  # Hydra answers their --help, --cfg and --multirun
+COMPOSED = ("train", "reproduce", "evaluate")  # their own --help shows the configuration
 
 
 def main() -> None:
     words = sys.argv[1:]
-    if not words or words[0] in ("-h", "--help"):
+    if not words or words[0] in HELP:
         print(help_text())
     elif words[0] == "--version":
         print(f"rlvr-papers {metadata.version('rlvr-papers')}")
@@ -85,7 +85,7 @@ def call(words: list[str]) -> None:
     rest = [name, *rest] if verb.module == SLURM else rest
     sys.argv[:2] = [f"rlvr {name}"]  # a run's meta.json keeps the command
     unnamed = name == "reproduce" and not any(word.startswith("paper=") for word in rest)
-    if {"-h", "--help"} & set(rest) and (name not in HYDRA or unnamed):
+    if HELP & set(rest) and (name not in COMPOSED or unnamed):
         print((found.__doc__ or "").strip())
     else:
         found.main(rest)

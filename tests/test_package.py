@@ -15,11 +15,11 @@ from tiny import ROOT
 
 from common.errors import UserError
 from rlvr_papers import __main__ as front
-from rlvr_papers.__main__ import HYDRA, VERBS
+from rlvr_papers.__main__ import COMPOSED, VERBS
 from rlvr_papers.completion import choices
 
 
-@pytest.mark.parametrize("verb", sorted(VERBS.keys() - set(HYDRA) | {"reproduce"}))
+@pytest.mark.parametrize("verb", sorted(VERBS.keys() - set(COMPOSED) | {"reproduce"}))
 def test_every_verb_has_a_help_that_names_it(verb, capsys):
     front.call([verb, "--help"])
     assert f"rlvr {verb}" in capsys.readouterr().out

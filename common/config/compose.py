@@ -4,8 +4,7 @@ with the row's few values set on it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from copy import deepcopy
 from functools import cache, lru_cache, partial
 from pathlib import Path
@@ -24,12 +23,11 @@ from common.config.rows import (
     values_of,
 )
 from common.config.words import for_hydra, quoted
-from common.errors import UserError, require
+from common.errors import UserError, one_of, require
 
 GROUPS = ("method", "model", "data", "eval")  # method=mine.yaml takes a file of the user's own
 # as `paper` of `compose` and `common.cli.main`: configs/ itself instead of a paper's own configs/
 CONFIGS = ".."
-HYDRA = ("hydra/job_logging=disabled", "hydra/hydra_logging=disabled")  # added to every command
 SEARCHED = "hydra.searchpath=[pkg://configs]"  # configs/ is searched after the paper's own folder
 
 
@@ -65,18 +63,11 @@ def prepared(words: list[str]) -> list[str]:
 
 
 def _known(word: str) -> str:
-    group, _, choice = word.partition("=")
-    paths = choice.split(",")  # several choices are a sweep
-    if group not in GROUPS or not any(path.endswith(".yaml") for path in paths):
+    """Store a file of the user's own with Hydra, and return the word with the name that the file
+    has there; return any other word unchanged."""
+    group, _, path = word.partition("=")
+    if group not in GROUPS or not path.endswith(".yaml"):
         return word
-    return f"{group}={','.join(_stored(group, path) for path in paths)}"
-
-
-def _stored(group: str, path: str) -> str:
-    """Store a file of the user's own with Hydra and return the name that it has there; return any
-    other name unchanged."""
-    if not path.endswith(".yaml"):
-        return path
     from hydra.core.config_store import ConfigStore
 
     file = Path(path)
@@ -84,7 +75,7 @@ def _stored(group: str, path: str) -> str:
     taken = f"configs/{group}/ has a file of this name; give yours another"
     require(file.stem not in names(group), group, path, taken)
     ConfigStore.instance().store(name=file.stem, node=merged(group, file), group=group)
-    return file.stem
+    return f"{group}={file.stem}"
 
 
 def value(key: str, text: str):
@@ -107,8 +98,6 @@ def compose(paper: str, overrides: list[str], config_name: str = "config") -> di
     left to Hydra.
     """
     words = prepared(overrides)
-    for word in words:
-        require(word[0] != "-", "option", word, "this command takes only key=value (see --help)")
     chosen = tuple(word for word in words if _chooses(paper, word))
     own_file = any(".yaml" in word for word in overrides)  # the user may change it in between
     composed = None if own_file else deepcopy(_chosen(paper, chosen, config_name))
@@ -117,6 +106,18 @@ def compose(paper: str, overrides: list[str], config_name: str = "config") -> di
             composed = None
             break
     return _by_hydra(paper, tuple(words), config_name) if composed is None else composed
+
+
+def help_text(paper: str, overrides: list[str], config_name: str) -> str:
+    """Return what --help prints: the `hydra.help.template` of a command's files, with the composed
+    configuration in place of $CONFIG, and of ${choices:GROUP} the files of a group."""
+    from omegaconf import OmegaConf
+
+    OmegaConf.register_new_resolver("choices", lambda group: ", ".join(names(group)), replace=True)
+    found = OmegaConf.create(_by_hydra(paper, tuple(prepared(overrides)), config_name, whole=True))
+    template = found.hydra.help.template
+    del found["hydra"]
+    return template.replace("$CONFIG", OmegaConf.to_yaml(found))
 
 
 def unset(paper: str, words: Sequence[str], config_name: str, key: str) -> dict[str, Any]:
@@ -199,10 +200,9 @@ def _family(
     """Return the configuration of the family files `like` with these files, as Hydra composes it.
     For the file NONE a group has only what the paper and the family set in it."""
     words = ["experiment=family"] if like else []
-    with _restored():
-        register_family(like)
-        chosen = (f"{group}={file}" for group, file in files)
-        return _composed(paper, (*words, *chosen), config_name)
+    register_family(like)
+    chosen = (f"{group}={file}" for group, file in files)
+    return _composed(paper, (*words, *chosen), config_name)
 
 
 @cache
@@ -220,27 +220,20 @@ def _over(below: Any, above: Any) -> Any:
     return below | above | merged
 
 
-def _by_hydra(paper: str, words: tuple[str, ...], config_name: str) -> dict[str, Any]:
-    with _restored():
-        register(paper)
-        return _composed(paper, words, config_name)
+def _by_hydra(
+    paper: str, words: tuple[str, ...], config_name: str, whole: bool = False
+) -> dict[str, Any]:
+    names = [word.partition("=")[2] for word in words if word.startswith("experiment=")]
+    for name in names:
+        one_of("experiment", name, rows(paper))
+        register(paper, name)
+    return _composed(paper, words, config_name, whole)
 
 
-@contextmanager
-def _restored() -> Iterator[None]:
-    """Restore Hydra's state at the end: a run of `--multirun` composes while Hydra sweeps."""
-    from hydra.core.config_store import ConfigStore
-    from hydra.core.global_hydra import GlobalHydra
-
-    store, running = ConfigStore.instance(), GlobalHydra.instance()
-    rows_before, before = store.repo.get("experiment", {}), running.hydra
-    try:
-        yield
-    finally:
-        store.repo["experiment"], running.hydra = rows_before, before
-
-
-def _composed(paper: str, words: tuple[str, ...], config_name: str) -> dict[str, Any]:
+def _composed(
+    paper: str, words: tuple[str, ...], config_name: str, whole: bool = False
+) -> dict[str, Any]:
+    """Return what Hydra composes; `whole`: with Hydra's own block, which has a command's help."""
     from hydra import compose, initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
     from hydra.errors import HydraException
@@ -250,7 +243,8 @@ def _composed(paper: str, words: tuple[str, ...], config_name: str) -> dict[str,
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(ROOT / "papers" / paper / "configs"), version_base="1.3"):
         try:
-            return OmegaConf.to_container(compose(config_name, overrides=[SEARCHED, *words]))
+            found = compose(config_name, [SEARCHED, *words], return_hydra_config=whole)
+            return OmegaConf.to_container(found)
         except (HydraException, YAMLError) as error:
             known = partial(unset, paper, words, config_name)
             raise refusal(str(error), words, known) from error

@@ -1,7 +1,7 @@
 """Turn what Hydra refuses into an error with key, value and remedy in one line."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from common.errors import UserError, nearest, one_of, unknown
 
@@ -17,26 +17,12 @@ def refusal(message: str, words: Sequence[str], composed: Callable[[str], Mappin
         return error or UserError(message)
     found = re.search(r"Could not find '([^/']+)/([^']+)'", message)
     if found:
-        known = re.findall(r"^\t([a-z]\w*)$", message, re.M) or _stored(found[1])
+        known = re.findall(r"^\t([a-z]\w*)$", message, re.M)
         try:
             one_of(found[1], found[2], known, "the path of a .yaml file")
         except UserError as error:
             return error
     return next(filter(None, map(_unreadable, words)), UserError(message))
-
-
-def _stored(group: str) -> list[str]:
-    """Return the choices of a group in Hydra's store, also those in folders of it."""
-    from hydra.core.config_store import ConfigStore
-
-    def names(node: dict, folder: str = "") -> Iterator[str]:
-        for name, one in node.items():
-            if isinstance(one, dict):
-                yield from names(one, f"{folder}{name}/")
-            else:
-                yield folder + name.removesuffix(".yaml")
-
-    return list(names(ConfigStore.instance().repo.get(group, {})))
 
 
 def _unreadable(word: str) -> UserError | None:

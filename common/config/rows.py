@@ -9,7 +9,7 @@
 of the paper's configs/), or a list of these. A key that is a configuration group (method, model,
 ...) chooses a file of that group. Every other key is a dotted key of the Experiment.
 
-`rlvr train paper=<paper> experiment=NAME` starts a row by its name, and `--multirun` sweeps names.
+`rlvr train paper=<paper> experiment=NAME` starts a row by its name.
 """
 
 from __future__ import annotations
@@ -55,12 +55,6 @@ def tables(paper: str) -> dict[str, str]:
     return found
 
 
-def _unescaped(value: Any) -> Any:
-    """Return `value` with `\\${` turned into `${`. The file writes `\\${key}` for a value that is
-    resolved in the Experiment, not in the file itself."""
-    return value.replace("\\${", "${") if isinstance(value, str) else value
-
-
 def _resolved(
     name: str, stated: dict[str, RowConfig], *, file: str, inside: tuple[str, ...] = ()
 ) -> RowConfig:
@@ -78,21 +72,11 @@ def _resolved(
     return {"like": families} | row | own
 
 
-class Choices(dict):
-    """A group in Hydra's store that is not copied. Hydra copies the whole store for each
-    configuration that it composes, and copies a row again when it reads it, so the first copy of
-    the rows is left out."""
-
-    def __deepcopy__(self, _) -> Choices:
-        return self
-
-
-def register(paper: str) -> None:
-    """Make the paper's rows the choices of Hydra's group `experiment`. They replace what was
-    registered before in this process."""
-    from hydra.core.config_store import ConfigStore
-
-    ConfigStore.instance().repo["experiment"] = _choices(paper)
+def register(paper: str, name: str) -> None:
+    """Make the row `name` of a paper the one choice of Hydra's group `experiment`."""
+    row = rows(paper)[name]
+    files = [{f"override /{group}": file} for group, file in files_of(paper, row).items()]
+    _store(name, [*row["like"], *files], values_of(paper, name))
 
 
 def register_family(like: tuple[str, ...]) -> None:
@@ -100,27 +84,19 @@ def register_family(like: tuple[str, ...]) -> None:
     a choice of every group that has a file of values."""
     from hydra.core.config_store import ConfigStore
 
-    store = ConfigStore.instance()  # a singleton: ConfigStore() returns the same object
-    store.repo["experiment"] = {}
-    node = {"defaults": [*like, "_self_"]}
-    store.store(group="experiment", name="family", node=node, package="_global_")
+    _store("family", [*like], {})
     for group in MERGED:
-        store.store(group=group, name=NONE, node={})
+        ConfigStore.instance().store(group=group, name=NONE, node={})
 
 
-@cache
-def _choices(paper: str) -> dict:
-    """Return the paper's rows as Hydra's store keeps a group."""
+def _store(name: str, files: list[Any], values: dict[str, Any]) -> None:
     from hydra.core.config_store import ConfigStore
 
-    store = ConfigStore.instance()
+    store = ConfigStore.instance()  # a singleton: ConfigStore() returns the same object
     store.repo["experiment"] = {}
-    for name, row in rows(paper).items():
-        folder, _, short = f"experiment/{name}".rpartition("/")
-        files = [{f"override /{group}": file} for group, file in files_of(paper, row).items()]
-        node = {"defaults": [*row["like"], *files, "_self_"], **values_of(paper, name)}
-        store.store(group=folder, name=short, node=node, package="_global_")
-    return Choices(store.repo["experiment"])
+    group, _, short = f"experiment/{name}".rpartition("/")
+    node = {"defaults": [*files, "_self_"], **values}
+    store.store(group=group, name=short, node=node, package="_global_")
 
 
 def files_of(paper: str, row: RowConfig) -> dict[str, str]:
@@ -142,7 +118,8 @@ def values_of(paper: str, name: str) -> dict[str, Any]:
             place = place.setdefault(part, {})
             if not isinstance(place, dict):
                 raise UserError(f"{paper}, row {name}: {key}={value}: {part} has a value already")
-        place[last] = _unescaped(value)
+        # the file writes \\${key} for a value that is resolved in the Experiment, not in the file
+        place[last] = value.replace("\\${", "${") if isinstance(value, str) else value
     return node
 
 

@@ -5,12 +5,6 @@ from collections.abc import Iterable, Mapping
 
 from common.errors import UserError, require, unknown
 
-# Hydra's own options that are followed by a word which is no key=value.
-TAKES_A_WORD = ("--cfg", "-c", "--info", "-i", "--package", "-p", "--config-name", "-cn",
-                "--config-path", "-cp", "--config-dir", "-cd", "--experimental-rerun")  # fmt: skip
-HYDRAS = (*TAKES_A_WORD, "--help", "-h", "--hydra-help", "--version", "--resolve", "--run", "-r",
-          "--multirun", "-m", "--shell-completion", "-sc")  # fmt: skip
-
 
 def some_of(key: str, value: str, known: Iterable[str]) -> list[str]:
     """Return the names in `value`, A,B. Raises UserError for one that is not in `known`."""
@@ -36,8 +30,8 @@ def split(words: Iterable[str], defaults: Mapping[str, str]) -> tuple[dict[str, 
     """Return (a command's options: `defaults`, with the values that `words` give them; the other
     words, in order).
 
-    The other words are for Hydra and may also be `~key` or `--multirun`. Raises UserError for an
-    option without a value: `row=$ROW` with an empty variable must not mean every row.
+    The other words are for Hydra and may also be `~key`. Raises UserError for an option without a
+    value: `row=$ROW` with an empty variable must not mean every row.
     """
     given = dict(defaults)
     others = []
@@ -68,21 +62,13 @@ def _filled(key: str, value: str) -> None:
 
 
 def for_hydra(words: Iterable[str]) -> list[str]:
-    """Return the words in the order that Hydra takes: first the values, then Hydra's own options,
-    wherever they were given. `verl.KEY=VALUE` adds to a block that is empty in configs/base.yaml,
-    so it gets the `++` with which Hydra wants additions marked.
-
-    Raises UserError for a word that is neither a value nor an option (nor the word after one).
-    """
-    values, options = [], []
-    for word in words:
-        if re.match(r"[^-].*=|~", word):
-            values.append(f"++{word}" if word.startswith("verl.") else word)
-        elif word.partition("=")[0] in HYDRAS or (options and options[-1] in TAKES_A_WORD):
-            options.append(word)
-        else:
+    """Return the words with `++` before `verl.KEY=VALUE`, which adds to a block that is empty in
+    configs/base.yaml: Hydra wants additions marked. Raises UserError for a word without a value."""
+    given = list(words)
+    for word in given:
+        if not re.match(r"[^-].*=|~", word):
             raise UserError(f"{word}: options are given as key=value, without dashes (see --help)")
-    return [*values, *options]
+    return [f"++{word}" if word.startswith("verl.") else word for word in given]
 
 
 def quoted(word: str) -> str:

@@ -133,7 +133,6 @@ def own_configs(tmp_path, monkeypatch):
     (tmp_path / "configs").symlink_to(ROOT / "configs")
     for module in ("compose", "files", "rows"):
         monkeypatch.setattr(f"common.config.{module}.ROOT", tmp_path)
-    monkeypatch.setattr("common.cli.ROOT", tmp_path)
 
     def write(name: str, text: str) -> None:
         (folder / name).parent.mkdir(exist_ok=True)
@@ -141,7 +140,7 @@ def own_configs(tmp_path, monkeypatch):
         forget()
 
     def forget() -> None:
-        stored = (rows.stated, rows.rows, rows._choices, rows.values_of, rows.is_group)
+        stored = (rows.stated, rows.rows, rows.values_of, rows.is_group)
         for kept in (*stored, compose_module._chosen, compose_module._family):
             kept.cache_clear()
 

@@ -37,11 +37,9 @@ def test_a_missing_value_is_named_by_its_own_key():
         strict(Experiment, compose(CONFIGS, [], "train"))
 
 
-def test_a_sweep_may_name_files_of_the_users_own(tmp_path):
-    file = tmp_path / "mine_of_a_sweep.yaml"
+def test_a_file_of_the_users_own_is_named_as_hydra_stores_it(tmp_path):
+    file = tmp_path / "mine_of_a_test.yaml"
     file.write_text("defaults: [grpo]\nname: mine\n")
-    for order in (f"grpo,{file}", f"{file},grpo"):
-        swept = order.replace(str(file), file.stem)
-        assert prepared([f"method={order}", "--multirun"]) == [f"method={swept}", "--multirun"]
+    assert prepared([f"method={file}", "seed=1"]) == [f"method={file.stem}", "seed=1"]
     with refuses("method", "none.yaml"):
-        prepared(["method=grpo,none.yaml"])
+        prepared(["method=none.yaml"])
