@@ -23,7 +23,7 @@ FAMILIES = {  # colour -> names: a name covers all methods that begin with it
     "#999933": ("mean", "rloo", "drgrpo", "dr_grpo", "reinforce", "t2t", "max_rl", "maxrl"),
     "#44AA99": ("power", "easy_power", "pass", "binary_contrastive", "relu"),
     "#882255": ("asym", "positive_only", "ha_dw"),
-    "#AA4499": ("clip_cov", "kl_cov"),
+    "#AA4499": ("clip_cov",),
 }
 LINES = ("-", "--", ":", "-.", "-")
 MARKERS = ("o", "s", "^", "D", "v")

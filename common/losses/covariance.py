@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from common.errors import one_of
-from common.losses.clip import log_ratio, ppo_clip
+from common.losses.clip import ppo_clip
 
 # ---- token weights of a whole mini-batch
 
@@ -110,26 +110,6 @@ def clip_cov(
     return weights
 
 
-def top_covariance(
-    log_prob: Tensor, old_log_prob: Tensor, advantages: Tensor, mask: Tensor, *, k: float
-) -> Tensor:
-    """KL-Cov's token weights: 1 on the tokens of largest covariance, 0 on the others.
-
-        w_t = 1 on the max(1, floor(k N)) tokens of largest c_t, 0 on the others
-
-    Source: Cui et al. 2025 (arXiv 2505.22617).
-    Peers: verl kl_cov, on each micro-batch
-    Both means of c_t are over tokens.
-    """
-    c = covariance(log_prob, advantages, mask, mean="token")
-    real = mask > 0
-    number = max(1, int(k * real.sum().item()))
-    chosen = torch.where(real, c, -torch.inf).flatten().topk(number).indices
-    weights = torch.zeros_like(log_prob).flatten()
-    weights[chosen] = 1
-    return weights.view_as(log_prob)
-
-
 def _hash(values: Tensor, seed: int) -> Tensor:
     """Return a random-looking number for each float32; the same bits and seed give the same."""
     x = values.float().contiguous().view(torch.int32).long() + (seed % 2**31 << 32)
@@ -164,30 +144,6 @@ def weighted_ppo_clip(
         log_prob, old_log_prob, token_weights * advantages, mask, eps_low=eps_low, eps_high=eps_high
     )
     return loss, clipped | (token_weights == 0)
-
-
-def kl_cov(
-    log_prob: Tensor,
-    old_log_prob: Tensor,
-    advantages: Tensor,
-    mask: Tensor,
-    *,
-    token_weights: Tensor,
-    kl_coef: float,
-) -> tuple[Tensor, Tensor]:
-    """KL-Cov: no clip, but a penalty on the tokens of largest covariance, those with token_weights
-    1 (`top_covariance`).
-
-        L_t = -r_t A + kl_coef token_weights_t |log r_t|
-
-    Source: Cui et al. 2025 (arXiv 2505.22617).
-    Peers: verl kl_cov
-    kl_coef is the paper's beta. |log r| has subgradient 0 at r = 1, so the first optimiser step
-    after a rollout has no penalty. Nothing is clipped: `clipped` is False throughout.
-    """
-    log_r = log_ratio(log_prob, old_log_prob, mask)
-    loss = -log_r.exp() * advantages + kl_coef * token_weights * log_r.abs()
-    return loss, torch.zeros_like(loss, dtype=torch.bool)
 
 
 def cw_grpo_repository(

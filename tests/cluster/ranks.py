@@ -55,6 +55,7 @@ MORE = {  # what else a loss may be made of
         "method.aggregation._target_=common.losses.aggregate.token_sum",
         f"+method.aggregation.max_tokens={T}",
     ],
+    "outdated weights": ["method=clip_cov", "optim.mini_batches=2"],  # refused
     "cw_grpo by group": [
         "method=cw_grpo",
         "method.token_weights._target_=papers.cov_grpo.covariance.formulas.by_group",

@@ -16,8 +16,6 @@ from common.losses.covariance import (
     covariance,
     cw_grpo_repository,
     gaussian_kernel,
-    kl_cov,
-    top_covariance,
     weighted_ppo_clip,
 )
 from common.losses.sequence import gspo
@@ -91,23 +89,6 @@ def test_clip_cov_against_a_slow_reference(seed):
     assert ((weights == 0) & (mask > 0)).sum() == len(candidates)
     nothing = choose(log_prob, old, A, mask, seed=0, omega_low=1e6, omega_high=2e6)
     assert torch.equal(nothing, mask)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_kl_cov_against_a_slow_reference(seed):
-    log_prob, old, A, mask = batch(seed)
-    c = slow_covariance(log_prob, A, mask, "token")
-    number = max(1, math.floor(0.1 * len(c)))
-    top = sorted(c, key=c.get)[-number:]
-    weights = top_covariance(log_prob, old, A, mask, k=0.1)
-    assert_close(weights, table(dict.fromkeys(top, 1.0), mask))
-    expected = {}
-    for at in c:
-        log_r = (log_prob[at] - old[at]).item()
-        expected[at] = -math.exp(log_r) * A[at[0], 0].item() + 0.7 * (at in top) * abs(log_r)
-    loss, clipped = kl_cov(log_prob, old, A, mask, token_weights=weights, kl_coef=0.7)
-    assert_close(loss * mask, table(expected, mask))
-    assert not clipped.any()
 
 
 @pytest.mark.parametrize("seed", range(4))

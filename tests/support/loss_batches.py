@@ -10,8 +10,6 @@ from common.losses.covariance import (
     clip_cov,
     cw_grpo_repository,
     gaussian_kernel,
-    kl_cov,
-    top_covariance,
     weighted_ppo_clip,
 )
 from common.losses.sequence import gspo
@@ -48,7 +46,6 @@ METHODS = {
         partial(clip_cov, ratio=0.1, omega_low=0.5, omega_high=3.0, seed=0, **CLIP),
         partial(weighted_ppo_clip, **CLIP),
     ),
-    "kl_cov": (partial(top_covariance, k=0.1), partial(kl_cov, kl_coef=0.7)),
     "cw_grpo_repository": (no_weights, cw_grpo_repository),
 }
 

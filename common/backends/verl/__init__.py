@@ -13,8 +13,7 @@ entropy bonus and the KL term are verl's too, and are aggregated as the policy l
 
 No result depends on the number of GPUs or on what verl packs into a pass. Our trainer computes
 token weights (CW-GRPO, also its repository's version; Clip-Cov) before verl packs, for the only
-optimiser step of a rollout. Refused: token weights if optim.mini_batches > 1, and therefore KL-Cov,
-whose penalty acts from the second step on.
+optimiser step of a rollout. Refused: token weights if optim.mini_batches > 1.
 
 Left out: asynchronous training (FADE sec 11.1). verl's trainer.v1.trainer_mode=separate_async has
 separate samplers, but it hands weights over only by nccl, nixl, kimi or mooncake, each of which

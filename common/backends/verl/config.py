@@ -215,8 +215,8 @@ def _weights(x: Experiment) -> dict:
 
     trainer.py multiplies the advantages with them before verl packs, so no result depends on the
     number of GPUs. Raises UserError where this would be another method: for a loss that uses the
-    weights differently (KL-Cov), and for a second optimiser step a rollout, whose weights would be
-    those of an outdated policy."""
+    weights differently, and for a second optimiser step a rollout, whose weights would be those of
+    an outdated policy."""
     node, loss = dict(x.method.token_weights or {}), x.method.loss["_target_"]
     if loss == REPOSITORY:
         node = {
