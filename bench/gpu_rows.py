@@ -10,10 +10,11 @@ import pandas as pd
 
 from common.experiment import Experiment
 from common.results.files import read_jsonl, sha256, write_csv, write_json
-from common.sweeps.plan import changed, experiments, scales_of
+from common.sweeps.chosen import changed
+from common.sweeps.plan import experiments, scales_of
 from common.sweeps.reproduce import done
 from common.sweeps.reproduce import train as trained
-from common.sweeps.schedule import run_all
+from common.sweeps.schedule import Call, run_all
 
 EVERY = 100  # steps between the points of the curve that is kept
 START = (10.0, 60.0)  # pass@1 of a base model of the ladder on dev prompts, percent (docs/gpu.md)
@@ -49,7 +50,7 @@ def side_by_side(runs: list[Experiment], end: float, workers: int) -> None:
     share the GPU; one worker is this process. Raises UserError that names the failed ones."""
     left = [x for x in runs if not done(x)]
     if workers > 1 and left:
-        run_all([(x.run_id, trained, (x, end)) for x in left], min(workers, len(left)))
+        run_all([Call(x.run_id, trained, (x, end)) for x in left], min(workers, len(left)))
     else:
         for x in left:
             trained(x, end)

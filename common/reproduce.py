@@ -15,7 +15,8 @@ from common.cli import main as hydra
 from common.config.files import papers, studies
 from common.config.words import split
 from common.errors import one_of
-from common.sweeps.plan import Reproduce, experiments, only
+from common.sweeps.chosen import only
+from common.sweeps.plan import Reproduce, experiments
 from common.sweeps.reproduce import reproduce
 
 

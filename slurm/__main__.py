@@ -16,7 +16,7 @@ from common.cli import run
 from common.config.files import known_paper
 from common.config.words import split
 from common.errors import require
-from common.sweeps.plan import seeds_of
+from common.sweeps.chosen import seeds_of
 from slurm.tables import asked_for
 
 OPTIONS = {

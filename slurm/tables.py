@@ -12,10 +12,12 @@ from common.config.words import some_of
 from common.errors import require
 from common.evaluation.config import Evaluate
 from common.experiment import Experiment
+from common.sweeps import chosen as choose
 from common.sweeps import plan as sweeps
+from common.sweeps.chosen import seeds_of
 from common.sweeps.gates import Gated, gates
 from common.sweeps.measures import Measure, measures
-from common.sweeps.plan import Command, Reproduce, run_name, seeds_of
+from common.sweeps.plan import Command, Reproduce, run_name
 from slurm.plan import narrowed
 
 PRINTED, ALL = "printed", "all"
@@ -71,19 +73,19 @@ def chosen(
 ) -> Chosen:
     """Return the runs and evaluations that the arguments select, with what the evaluations wait
     for. With `steps` they are short trials of the rows. Every row, a base model too, has the given
-    `seeds` (plan.seeds_of): a comparison with it then has as many pairs as there are seeds. Raises
-    UserError for an unknown table or row."""
+    `seeds` (chosen.seeds_of): a comparison with it then has as many pairs as there are seeds.
+    Raises UserError for an unknown table or row."""
     wanted = some_of("table", table, tables)
     named = dict.fromkeys(one for name in wanted for one in tables[name].scales)
     scales = [scale] if scale else [*named] or [CLUSTER]
     configs = [asked_for(paper, one, others) for one in scales]
-    configs = [sweeps.changed(one, seeds=seeds_of(seeds), n=_number("n", n)) for one in configs]
+    configs = [choose.changed(one, seeds=seeds_of(seeds), n=_number("n", n)) for one in configs]
     if without:
         left = some_of("without", without, [name for config in configs for name in config.names])
-        configs = [sweeps.without(config, left) for config in configs]
+        configs = [choose.without(config, left) for config in configs]
     if steps:
         require(bool(row), "optim.steps", steps, "is a trial of one row or some: add row=NAME")
-        configs = [sweeps.tried(one, _number("optim.steps", steps)) for one in configs]
+        configs = [choose.tried(one, _number("optim.steps", steps)) for one in configs]
     runs: dict[str, Experiment] = {}
     for x in (x for config in configs for x in sweeps.experiments(config)):
         longest = runs.setdefault(x.run_id, x)

@@ -133,3 +133,13 @@ def model_sizes(x: Experiment, a: Assumptions) -> list[Size]:
     it."""
     at = partial(size_at, key="method.sampler.path", a=a)
     return with_memory(model_size(x, a), x.method.sampler, at)
+
+
+def longest_prompt(x: Experiment, a: Assumptions) -> int:
+    """Return the tokens of the longest prompt in the training set (at most `max_prompt_tokens`,
+    where the set drops longer ones) and in the benchmarks of the training curve."""
+    kept = x.data.train.get("max_prompt_tokens")
+    trained = a.prompts(x.data.name).longest
+    names = [node.get("name", key) for key, node in x.data.benchmarks.items()]
+    sets = [a.prompts(name, x.data.name).longest for name in names]
+    return max(min(trained, kept or trained), *sets) if sets else trained

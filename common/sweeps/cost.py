@@ -33,12 +33,13 @@ from common.sweeps import fits
 from common.sweeps.assumptions import (
     Accelerator,
     Assumptions,
-    Vllm,
     accelerator,
     assumptions,
+    longest_prompt,
     model_size,
     model_sizes,
 )
+from common.sweeps.engines import Engine, Workload
 from common.sweeps.profiles import Profile
 
 CHUNKS = 8  # at least so many chunks of an evaluation for each engine
@@ -97,71 +98,6 @@ class Estimate:
     @property
     def gpu_hours(self) -> Range:
         return self.hours * self.gpus
-
-
-# ---- sampling
-
-
-@dataclass(frozen=True)
-class Workload:
-    """Responses that are drawn together, in batches that each wait for their longest response."""
-
-    responses: float
-    mean: float  # tokens of a response
-    prompts: float  # different prompts; each is read once
-    prompt: float  # tokens of a prompt
-    limit: int  # tokens of the longest possible response
-    batches: float  # each ends with its longest response
-
-    def longest(self, end: int) -> float:
-        """Return the tokens of a batch's longest response, at the low (0) or the high (1) `end`."""
-        likely = self.mean * math.log(max(math.e, self.responses / max(1, self.batches)))
-        return self.limit if end else min(self.limit, likely)
-
-
-@dataclass(frozen=True)
-class Engine:
-    """`count` engines on `width` GPUs each. An engine decodes at most `batch` sequences at once."""
-
-    unit: Accelerator
-    width: int
-    count: float
-    batch: float
-    share: float  # of the unit's memory, for weights and cache
-    vllm: Vllm | None  # None: the local loop
-
-    def step_s(self, models: list[Size], batch: float, tokens: float, end: int) -> float:
-        """Return the seconds in which one engine decodes a token for each of `batch` sequences of
-        `tokens` tokens: all weights and the sequences' keys and values are read once, in bfloat16,
-        and each sequence takes 2 operations per weight. With DLC two models run one after the
-        other."""
-        weights = sum(2 * one.parameters for one in models)
-        read = weights + batch * tokens * sum(map(layout.token_bytes, models))
-        read_s = read / (self.width * self.unit.bandwidth_gb_s * 1e9)
-        computed_s = weights * batch / (self.width * self.unit.tflops * 1e12)
-        if self.vllm is None:
-            return (read_s + computed_s) / self.unit.decode_efficiency[1 - end]
-        kernels_s = self.vllm.step_s + read_s / self.vllm.bandwidth + computed_s
-        return kernels_s / self.vllm.efficiency[1 - end]
-
-    def sampling_s(self, part: Workload, models: list[Size], end: int) -> float:
-        """Return the seconds to sample `part`. Steps of a full batch decode all tokens; then each
-        batch waits for its longest response, which is alone. (The time of a step is affine in the
-        number of sequences, so this is also the time of a batch that empties slowly.)"""
-        tokens, longest = part.prompt + part.mean, part.longest(end)
-        weights = sum(2 * one.parameters for one in models)
-        room = self.share * self.width * self.unit.memory_gb * 1e9 - weights
-        cache = tokens * sum(map(layout.token_bytes, models))
-        batch = max(1.0, min(self.batch, max(1.0, room) / cache))
-        full = self.step_s(models, batch, tokens, end)
-        seconds = part.responses * part.mean / (self.count * batch) * full
-        alone = self.step_s(models, 1, part.prompt + longest, end)
-        seconds += part.batches * max(0, longest - part.mean) * alone
-        if self.vllm:
-            rate = self.vllm.prefill * self.vllm.efficiency[1 - end] * self.unit.tflops * 1e12
-            gpus = self.count * self.width
-            seconds += part.prompts * part.prompt * weights / (gpus * rate)
-        return seconds
 
 
 # ---- a training
@@ -232,8 +168,7 @@ def estimate(x: Experiment, profile: Profile, a: Assumptions) -> Estimate:
     # a checkpoint is kept until the next one is complete; older ones are deleted before that, in a
     # resumed run too, so the number of attempts does not matter
     checkpoint = HELD_BYTES * sum(one.parameters for one in models)
-    stored += 2 * checkpoint
-    stored += 2 * size.parameters * len(snapshots.steps(x))
+    stored += 2 * checkpoint + 2 * size.parameters * len(snapshots.steps(x))
     seconds = [end.steps_s + end.curve_s for end in ends]
     one = priced(seconds, gpus, stored, memory, profile, a)
     return replace(one, saves=saves(x, [end.steps_s for end in ends], checkpoint / 1e9, a))
@@ -248,8 +183,7 @@ def saves(x: Experiment, ends: list[float], gb: float, a: Assumptions) -> Saves 
     found = []
     for seconds, speed in product(ends, a.checkpoint_gb_s):
         step_s, save_s = seconds / x.optim.steps, gb / speed
-        steps = x.checkpoint_every or saving.steps_between(step_s, save_s)
-        steps = min(steps, x.optim.steps)
+        steps = min(x.checkpoint_every or saving.steps_between(step_s, save_s), x.optim.steps)
         found.append((steps, steps * step_s / 60, save_s / (steps * step_s + save_s)))
     steps, minutes, shares = zip(*found, strict=True)
     spans = (Range(min(steps), max(steps)), Range(min(minutes), max(minutes)))
@@ -330,16 +264,6 @@ def priced(
         memory_gb=memory,
         attempts=tries[1],
     )
-
-
-def longest_prompt(x: Experiment, a: Assumptions) -> int:
-    """Return the tokens of the longest prompt in the training set (at most `max_prompt_tokens`,
-    where the set drops longer ones) and in the benchmarks of the training curve."""
-    kept = x.data.train.get("max_prompt_tokens")
-    trained = a.prompts(x.data.name).longest
-    names = [node.get("name", key) for key, node in x.data.benchmarks.items()]
-    sets = [a.prompts(name, x.data.name).longest for name in names]
-    return max(min(trained, kept or trained), *sets) if sets else trained
 
 
 def _curve(x: Experiment, a: Assumptions, end: int) -> Iterator[Workload]:
@@ -465,12 +389,10 @@ def estimate_scoring(
         scored = share * sum(e.sizes(a.benchmark_problems)) * e.n
         prompt = a.prompts(e.eval.name, trained.data.name).typical
         means = a.responses(trained.model, e.eval.name, e.max_tokens)
-        tokens = [
-            n + models * scored * (prompt + mean) for n, mean in zip(tokens, means, strict=True)
-        ]
+        for end, mean in enumerate(means):
+            tokens[end] += models * scored * (prompt + mean)
         stored += scored * a.scored_bytes
-    rates = [unit.float32_tflops * 1e12 * one for one in reversed(a.scoring_efficiency)]
+    rates = [unit.float32_tflops * 1e12 * a.scoring_efficiency[1 - end] for end in (0, 1)]
     again = (len({e.row.checkpoint for e in evaluations}) - 1) * a.start(profile)
-    both = zip(tokens, rates, strict=True)
-    seconds = [2 * size.parameters * n / rate + again for n, rate in both]
+    seconds = [2 * size.parameters * tokens[end] / rates[end] + again for end in (0, 1)]
     return priced(seconds, 1, stored, memory / 1e9, profile, a)

@@ -92,24 +92,23 @@ def train_all(
     after: Sequence[Call] = (),
 ) -> None:
     """Run every experiment that is not done. For each base model, the run that makes it comes
-    first, next to the tasks `beside`; the other runs and the tasks `after` wait for it. Raises
-    UserError naming the runs and tasks that failed."""
+    first, next to the tasks `beside`. The other runs wait for theirs, the tasks `after` for all of
+    them. Raises UserError naming the runs and tasks that failed."""
     left = [x for x in runs if not done(x)]
     first = [x for x in makers(runs) if x in left]
-    tasks = [(x.run_id, train, (x, end)) for x in first]
-    rest = [*after, *((x.run_id, train, (x, end)) for x in left if x not in first)]
-    if len(tasks) > 1:  # `then` waits for only one of these tasks
-        run_all(tasks[:-1], workers)
+    tasks = [*(Call(x.run_id, train, (x, end)) for x in first), *beside]
+    tasks += [task._replace(needs=tuple(x.run_id for x in first)) for task in after]
+    for x in (x for x in left if x not in first):
+        maker = tuple(one.run_id for one in first if one.model == x.model)
+        tasks.append(Call(x.run_id, train, (x, end), maker))
     if tasks:
-        run_all([tasks[-1], *beside], workers, then=rest)
-    elif others := [*beside, *rest]:
-        run_all(others, workers)
+        run_all(tasks, workers)
 
 
 def parts(config: Reproduce, after: str) -> list[Call]:
     """Return tasks for the paper's own parts at this scale that wait for `after`."""
     asked = [name for name in config.parts if name in config.scales[config.scale].parts]
-    return [(n, compute, (config, n)) for n in asked if config.parts[n].after == after]
+    return [Call(n, compute, (config, n)) for n in asked if config.parts[n].after == after]
 
 
 def compute(config: Reproduce, name: str) -> None:

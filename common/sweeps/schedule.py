@@ -8,12 +8,21 @@ import os
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from common.errors import UserError
 from common.watch import end_with_parent
 
 SHOWN = 40  # characters for the names of running tasks, in 100 columns next to the bar
-Call = tuple[str, Callable, tuple]  # title, function, arguments: all must be picklable
+
+
+class Call(NamedTuple):
+    """A function call in a worker process; all of it must be picklable."""
+
+    title: str  # unique
+    function: Callable
+    args: tuple
+    needs: tuple[str, ...] = ()  # titles of the tasks that must have succeeded before
 
 
 @dataclass(frozen=True)
@@ -69,39 +78,36 @@ def schedule(
     return [job.key for job in jobs if job.key in failed]
 
 
-def run_all(tasks: list[Call], workers: int, then: Sequence[Call] = ()) -> None:
-    """Run every task, each on one thread. The tasks `then` need what the first task makes.
+def run_all(tasks: Sequence[Call], workers: int) -> None:
+    """Run every task, each on one thread.
 
     A task may return a short text about its outcome, which is printed instead of "done". The
-    failure of one task does not stop the others, but `then` is not begun if the first task failed.
-    At the end a UserError names the failed tasks. Ctrl-C stops all workers; what they have stored
-    is kept.
+    failure of a task stops only those that need it. At the end a UserError names the failed tasks.
+    Ctrl-C stops all workers; what they have stored is kept.
     """
     from rich.console import Console
     from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
 
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_start_worker)
-    every = dict(enumerate([*tasks, *then]))
-    jobs = [Scheduled(str(i), needs=("0",) if i >= len(tasks) else ()) for i in every]
+    every = {task.title: task for task in tasks}
     futures: dict[Future, str] = {}
     failed: dict[str, str] = {}
     columns = (*Progress.get_default_columns(), MofNCompleteColumn(), TimeElapsedColumn())
 
     def name_running() -> None:
-        running = ", ".join(every[int(key)][0] for key in futures.values())
+        running = ", ".join(futures.values())
         short = running if len(running) <= SHOWN else f"{running[: SHOWN - 3]}..."
         progress.update(bar, description=short or "runs")
 
     def begin(job: Scheduled, _: list[str]) -> None:
-        _, function, args = every[int(job.key)]
-        futures[pool.submit(function, *args)] = job.key
+        task = every[job.key]
+        futures[pool.submit(task.function, *task.args)] = job.key
         name_running()
 
     def ended() -> Iterable[tuple[str, bool]]:
         for future in wait(futures, return_when=FIRST_COMPLETED).done:
-            key, error = futures.pop(future), future.exception()
-            title, *_ = every[int(key)]
+            title, error = futures.pop(future), future.exception()
             if error is not None:
                 failed[title] = str(error) or type(error).__name__
             word = None if error else future.result()
@@ -109,12 +115,13 @@ def run_all(tasks: list[Call], workers: int, then: Sequence[Call] = ()) -> None:
             progress.console.print(f"{said}  {title}", highlight=False)
             progress.advance(bar)
             name_running()
-            yield key, error is None
+            yield title, error is None
 
     try:
         with Progress(*columns, console=Console(stderr=True)) as progress:
             bar = progress.add_task("runs", total=len(every))
             places = [str(i) for i in range(workers)]
+            jobs = [Scheduled(task.title, task.needs) for task in tasks]
             schedule(jobs, places, begin, ended, lost=lambda *_: None)
     except KeyboardInterrupt:
         for process in list(pool._processes.values()):

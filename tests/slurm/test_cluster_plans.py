@@ -7,8 +7,8 @@ from compositions import PAPERS, asked, runs
 
 from common.backends.verl import layout
 from common.sweeps import fits
-from common.sweeps.assumptions import assumptions, model_sizes
-from common.sweeps.cost import _training, longest_prompt, on
+from common.sweeps.assumptions import assumptions, longest_prompt, model_sizes
+from common.sweeps.cost import _training, on
 from common.sweeps.plan import evaluations
 from common.sweeps.profiles import load_profile
 from slurm import cost, dry_run, plan

@@ -38,8 +38,9 @@ from common.results.columns import COLUMNS
 from common.results.files import write, write_csv, write_json
 from common.results.longer import steps_of
 from common.results.run import Run
+from common.sweeps.chosen import changed
 from common.sweeps.measures import Measure, measures_of
-from common.sweeps.plan import Reproduce, changed, evaluations_of, runs_of
+from common.sweeps.plan import Reproduce, evaluations_of, runs_of
 
 LOW = 3.0  # percent right at the curve's ordinary steps: no printed cell is near
 LOGGED = {"entropy": 0.5, "reward": 0.25, "response_length": 900.0}  # at every step
@@ -74,8 +75,8 @@ def rerun(
     spread: float = 0.0,
 ) -> Rerun:
     """Store the perfect rerun of a paper's `scales` below `root`. only: keeps the runs for which it
-    is true. seeds, n: as in common.sweeps.plan.changed. spread: points by which a seed's evaluation
-    is above that of the seed before, around the printed numbers."""
+    is true. seeds, n: as in `changed`. spread: points by which a seed's evaluation is above
+    that of the seed before, around the printed numbers."""
     spec, made = spec_of(paper), []
     with quick():
         config = strict(Reproduce, compose(paper, ["scale=cluster"], "reproduce"))

@@ -11,7 +11,7 @@ from common.backends.verl.tuning import SEQUENCE
 from common.models.size import Size
 from common.sweeps import cost
 from common.sweeps.assumptions import Accelerator, Vllm, assumptions, model_sizes
-from common.sweeps.cost import Engine, Workload
+from common.sweeps.engines import Engine, Workload
 from common.sweeps.profiles import load_profile
 
 UNIT = Accelerator(80, 1000, 100, 1000, (0.25, 0.5), (0.25, 0.5))

@@ -13,8 +13,10 @@ from tiny import ROOT
 from common.config.resolve import named
 from common.config.words import pairs
 from common.errors import UserError
-from common.sweeps.plan import STUDY, experiments, makers, only, with_seed
+from common.sweeps.chosen import only
+from common.sweeps.plan import STUDY, experiments, makers, with_seed
 from common.sweeps.reproduce import compute, reproduce, train_all
+from common.sweeps.schedule import Call
 from papers.f_grpo.simulation.config import Simulation
 
 
@@ -28,21 +30,23 @@ def test_smoke_results_are_kept_apart(paper):
 def test_the_rest_waits_for_the_base_model_and_the_end_for_all(monkeypatch, tmp_path):
     calls = []
 
-    def noted(tasks, workers, then=()):
-        calls.append((tasks, workers, then))
+    def noted(tasks, workers):
+        calls.append((tasks, workers))
 
     monkeypatch.setattr("common.sweeps.reproduce.run_all", noted)
     config = asked("f_grpo", "scale=smoke", "workers=3", f"results_dir={tmp_path}")
     waiting = replace(config.parts["theory"], after="base")
     config = replace(config, parts=config.parts | {"theory": waiting})
     reproduce(config, calls.append)
-    (first, *_), (last, workers, rest), end = calls
+    (tasks, workers), end = calls
     assert workers == 3
-    assert [title.split("-")[:2] for title, _, _ in first] == [["base", "s1"]]
-    assert [title.split("-")[:2] for title, _, _ in last] == [["base", "s2"], ["simulation"]]
-    assert rest[0][0] == "theory"
-    assert len(rest) == len(experiments(config)) - 1
-    assert not {title for title, *_ in (*first, *last)} & {title for title, *_ in rest}
+    first, rest = tasks[:3], tasks[3:]
+    names = [task.title.split("-")[:2] for task in first]
+    assert names == [["base", "s1"], ["base", "s2"], ["simulation"]]
+    assert not any(task.needs for task in first)
+    assert (rest[0].title, rest[0].needs) == ("theory", (first[0].title, first[1].title))
+    assert all(len(task.needs) == 1 for task in rest[1:])
+    assert len(tasks) == len(experiments(config)) + 2
     assert end is config
 
 
@@ -88,7 +92,7 @@ def test_bad_requests_are_refused(overrides, message):
 
 
 def test_where_a_run_failed_the_others_are_compared_before_the_error(monkeypatch, tmp_path):
-    def failing(tasks, workers, then=()):
+    def failing(tasks, workers):
         raise UserError("relu has failed")
 
     monkeypatch.setattr("common.sweeps.reproduce.run_all", failing)
@@ -100,27 +104,26 @@ def test_where_a_run_failed_the_others_are_compared_before_the_error(monkeypatch
 
 def test_every_base_model_is_made_before_what_starts_from_it(monkeypatch, tmp_path):
     calls = []
-    monkeypatch.setattr("common.sweeps.reproduce.run_all", lambda *a, **k: calls.append((*a, k)))
+    monkeypatch.setattr(
+        "common.sweeps.reproduce.run_all", lambda tasks, workers: calls.append(tasks)
+    )
     rows = runs_of("f_grpo", "smoke")[:2]
     found = [replace(with_seed(x, n), results_dir=str(tmp_path)) for n in range(3) for x in rows]
     base, trained = found[::2], found[1::2]
 
-    def titles(tasks):
-        return [title for title, *_ in tasks]
-
-    beside = [("theory", print, ())]
+    beside = [Call("theory", print, ())]
     train_all([*trained, *base], 2, beside=beside)
-    (before, _, none), (last, _, others) = calls
-    assert (titles(before), none) == ([x.run_id for x in base[:2]], {})
-    assert titles(last) == [base[2].run_id, "theory"]
-    assert titles(others["then"]) == [x.run_id for x in trained]
+    made = [(x.run_id, ()) for x in base]
+    waits = [(x.run_id, (y.run_id,)) for x, y in zip(trained, base, strict=True)]
+    assert [(task.title, task.needs) for task in calls[0]] == [*made, ("theory", ()), *waits]
 
     calls.clear()
     for x in base:
         (tmp_path / x.paper / x.run_id).mkdir(parents=True)
         (tmp_path / x.paper / x.run_id / "DONE").touch()
     train_all([*base, *trained], 2, beside=beside)
-    assert [titles(tasks) for tasks, *_ in calls] == [["theory", *(x.run_id for x in trained)]]
+    assert [task.title for task in calls[0]] == ["theory", *(x.run_id for x in trained)]
+    assert not any(task.needs for task in calls[0])
 
 
 @pytest.mark.sweep

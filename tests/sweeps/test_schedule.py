@@ -13,19 +13,19 @@ from processes import alive
 from tiny import ROOT
 
 from common.errors import UserError
-from common.sweeps.schedule import Scheduled, run_all, schedule
+from common.sweeps.schedule import Call, Scheduled, run_all, schedule
 
 SLEEPERS = """
 import time, os, sys
 from pathlib import Path
-from common.sweeps.schedule import run_all
+from common.sweeps.schedule import Call, run_all
 
 def sleep(folder):
     (Path(folder) / str(os.getpid())).touch()
     time.sleep(600)
 
 if __name__ == "__main__":
-    run_all([("a", sleep, (sys.argv[1],)), ("b", sleep, (sys.argv[1],))], workers=2)
+    run_all([Call(name, sleep, (sys.argv[1],)) for name in "ab"], workers=2)
 """
 
 
@@ -79,7 +79,7 @@ def note(folder: str, name: str) -> None:
 
 @pytest.mark.process
 def test_one_failure_stops_no_other_and_is_named(tmp_path):
-    tasks = [(name, note, (str(tmp_path), name)) for name in ("first", "bad", "last")]
+    tasks = [Call(name, note, (str(tmp_path), name)) for name in ("first", "bad", "last")]
     with pytest.raises(UserError, match=r"1 of 3 runs failed.*\n  bad: this one is bad"):
         run_all(tasks, workers=1)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["first", "last"]
@@ -96,11 +96,20 @@ def follow(folder: str, needed: str, name: str) -> None:
 
 
 @pytest.mark.process
-def test_what_waits_for_the_first_begins_when_it_is_done_beside_the_others(tmp_path):
-    made = ("made", note, (str(tmp_path), "made"))
-    other = ("other", expect, (str(tmp_path), "early"))  # ends only when `early` has run
-    run_all([made, other], 2, then=[("early", follow, (str(tmp_path), "made", "early"))])
+def test_what_needs_a_task_begins_when_it_is_done_next_to_the_others(tmp_path):
+    made = Call("made", note, (str(tmp_path), "made"))
+    other = Call("other", expect, (str(tmp_path), "early"))  # ends only when `early` has run
+    early = Call("early", follow, (str(tmp_path), "made", "early"), needs=("made",))
+    run_all([made, other, early], 2)
     assert (tmp_path / "early").exists()
+
+
+@pytest.mark.process
+def test_what_needs_a_failed_task_is_not_begun(tmp_path):
+    bad = Call("bad", note, (str(tmp_path), "bad"))
+    with pytest.raises(UserError, match="1 of 2 runs failed"):
+        run_all([bad, Call("late", note, (str(tmp_path), "late"), needs=("bad",))], 1)
+    assert not (tmp_path / "late").exists()
 
 
 @pytest.mark.process
