@@ -64,8 +64,7 @@ class Experiment:
     verification: Verification
     keep_at: list[PositiveInt] = field(default_factory=list)  # further steps whose model is kept
     stop_rules: bool = True  # end an unhealthy run with a checkpoint (common/health.py)
-    # Keep what further steps would start from: weights, optimizer moments and position in the data.
-    # It has a default because configurations that were stored before it lack the key.
+    # keep what further steps would start from: weights, optimizer moments and position in the data
     keep_state: bool = False
     covariances: bool = False  # log how few tokens hold the covariance (losses/contributions.py)
     kl_from_start: bool = False  # measure this KL in each evaluation (backends/evaluations.py)

@@ -18,7 +18,6 @@ def reinforce(rewards: Tensor) -> Tensor:
 
     Source: FADE sec 2; Williams 1992.
     m_S = p, m_F = 0
-    Peers: none
     Responses are not compared: in groups of one and in groups of equal rewards each keeps its
     reward. With a reward of -1 for failures, m_F = q.
     """
@@ -46,7 +45,6 @@ def asym_rl(rewards: Tensor, *, delta: float) -> Tensor:
 
     Source: FADE sec 8.5; Arnal et al. 2026.
     m_S = p*(q - delta), m_F = q*(p + delta)
-    Peers: none
     delta = 0 is mean GRPO. In a group of equal rewards each response gets -delta: only the centred
     part is 0.
     Raises UserError for groups of one.
@@ -61,7 +59,6 @@ def quantile(rewards: Tensor, *, tau: float) -> Tensor:
 
     Source: FADE sec 8.6; Dabney et al. 2018.
     m_S = p*(p <= tau), m_F = q*(p > tau)
-    Peers: none
     FADE calls Q the tau-quantile. But its step function and masses, which are followed here, belong
     to the lower (1 - tau)-quantile: the reward that at most tau G responses exceed. The two agree
     at tau = 1/2. With this definition the function takes any rewards. Raises UserError for tau
@@ -82,7 +79,6 @@ def mc_grpo(rewards: Tensor) -> Tensor:
 
     Source: FADE sec 8.6; Kim 2026 (arXiv 2601.22582).
     m_S = p*(p <= 1/2), m_F = q*(p > 1/2)
-    Peers: none
     For even G this is the lower median, so that med = 0 at p = 1/2 as in FADE. The function equals
     `quantile` at tau = 1/2. As in FADE, Kim's extra rollout (G + 1 sampled, the median one without
     a gradient) and any division are left out. Raises UserError for groups of one.
@@ -98,7 +94,6 @@ def relu(rewards: Tensor) -> Tensor:
 
     Source: FADE sec 8.11; Srinivasan et al. 2018.
     m_S = p*q, m_F = 0
-    Peers: none
     Raises UserError for groups of one.
     """
     return centred(rewards, "relu").clamp(min=0)

@@ -19,7 +19,6 @@ def power_alpha(rewards: Tensor, *, correct: Tensor, alpha: float, normalise: bo
 
     Source: FADE Algorithm 1, sec 4.3 and 8.2; C of sec 14, Eq. 27.
     m_S = m_F = C*p*q^alpha
-    Peers: none
     The paper's text has C, its algorithms do not; without C the update shrinks as alpha grows.
     alpha = 1 is mean GRPO, alpha = 0 is binary contrastive. p is the success rate of the prompt;
     Algorithm 1 writes a mean over the batch, but the masses require the rate of the prompt.
@@ -38,7 +37,6 @@ def easy_power(rewards: Tensor, *, correct: Tensor, alpha: float, normalise: boo
 
     Source: FADE sec 4.3.
     m_S = m_F = C*p^alpha*q
-    Peers: none
     alpha = 1 is mean GRPO, alpha = 0 is MaxRL. Raises UserError as power_alpha does.
     """
     require(alpha >= 0, "alpha", alpha, "must be >= 0")
@@ -59,7 +57,6 @@ def asym_power(rewards: Tensor, *, correct: Tensor, alpha_s: float, alpha_f: flo
 
     Source: FADE sec 8.2, item 2.
     m_S = p*q^alpha_s, m_F = p^alpha_f*q
-    Peers: none
     alpha_s = alpha_f = 1 is mean GRPO. There is no C, because FADE gives none for this method.
     Raises UserError for an exponent < 0, groups of one, or graded rewards.
     """
@@ -99,7 +96,6 @@ def iac(rewards: Tensor, *, alpha: float, unbiased: bool, epsilon: float) -> Ten
 
     Source: over_sharpening sec 3.1 and Algorithm 1.
     m_S = (G*q)^alpha * sqrt(p*q), m_F = sqrt(p*q); unbiased=false and epsilon=0
-    Peers: none
     alpha = 0 is GRPO exactly. The factor is >= 1 in every mixed group, so no advantage is reduced,
     and the mean step grows with alpha and G. Raises UserError for alpha < 0 or groups of one.
     """
@@ -152,7 +148,6 @@ def filter_easiest(
 
     Source: over_sharpening sec I, Table 5 ("discards the easiest 25%").
     m_S = m_F = w * sqrt(p*q); unbiased=false and epsilon=0
-    Peers: none
     The paper does not say whether it filters the data set or each batch. Here each batch is
     filtered, because the success rates of a data set would need a pass before training. Tied
     prompts share the weight, so their order does not matter. fraction = 0 is GRPO exactly.
@@ -185,7 +180,6 @@ def t2t(
 
     Source: FADE sec 8.2, Eqs. 12-14; Lin et al. 2026 (arXiv 2602.04265).
     m_S = m_F = p*q*c / sigma; c = 1 - alpha p mean_S(L) - alpha q mean_F(L), sigma = std_j R_j
-    Peers: none
     FADE says "normalized lengths" but not by what; here L_i = lengths_i / max_tokens, in (0, 1].
     A group that is all correct or all wrong still ranks its responses by length; it gets 0 only if
     they are equally long. Raises UserError for alpha < 0, groups of one, lengths of another shape,

@@ -19,7 +19,6 @@ def softmax(rewards: Tensor, *, beta: float) -> Tensor:
 
     Source: FADE sec 8.9; Shao et al. 2024.
     m_S = m_F = (exp(beta) - 1)*p*q / (G*z)
-    Peers: none
     As printed, the advantages sum to 0 and have the size 1 / G, G times smaller than in related
     methods; FADE's mass leaves out this 1 / G. For large beta the mass tends to q / G, which has
     MaxRL's shape (FADE: "the pass@k advantage"); for small beta it tends to 0 with the shape p q.
@@ -38,7 +37,6 @@ def log_mean_exp(rewards: Tensor, *, beta: float) -> Tensor:
 
     Source: FADE sec 8.9; Jiang et al. 2025 (arXiv 2509.24261).
     m_S = -p/beta * log((G - exp(beta)/z) / (G - 1)), m_F = q/beta * log((G - 1/z) / (G - 1))
-    Peers: none
     This is the true leave-one-out difference, in which failures get A < 0. m_S - m_F vanishes as
     1 / G^2 while the masses are of order 1 / G, so successes and failures balance in the limit,
     with softmax's shape. FADE's masses p exp(beta) / z and q / z do not follow from this formula.

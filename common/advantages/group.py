@@ -7,6 +7,7 @@ divided by or multiplied with, the ones of `baseline.py` in what is subtracted.
 The lines "m_S =" give the gradient mass of the successes and of the failures of one group (FADE
 sec 2.1), m_S = (1/G) sum_{i in S} A_i and m_F = -(1/G) sum_{i in F} A_i, for rewards in {0, 1} with
 X successes and F failures, p = X/G, q = 1 - p. They are Python except for ^; a test evaluates them.
+A line "Peers:" names what verl and TRL call the same; without it, they do not have it.
 """
 
 import torch
@@ -42,7 +43,6 @@ def grpo_signed(rewards: Tensor, *, correct: Tensor, unbiased: bool, epsilon: fl
 
     Source: F-GRPO Eq. 4; the sign is ours, for DS-GRPO (`common/losses/smoothing.py`).
     m_S = m_F = sqrt(p*q); unbiased=false and epsilon=0
-    Peers: none
     t is the smallest normal number of float32: it is lost in any sum, and no gradient of that size
     reaches a weight. Raises UserError for groups of one, or graded rewards.
     """
@@ -63,7 +63,6 @@ def focal(
 
     Source: F-GRPO Eqs. 14-16.
     m_S = m_F = q^gamma * sqrt(p*q); unbiased=false and epsilon=0
-    Peers: none
     gamma = 0 is GRPO exactly. F-DAPO and F-CISPO are this advantage with their own loss.
     Raises UserError for gamma < 0, groups of one, or graded rewards.
     """
@@ -119,7 +118,6 @@ def power_norm(rewards: Tensor, *, correct: Tensor, gamma: float) -> Tensor:
 
     Source: FADE sec 8.8; Andrychowicz et al. 2021.
     m_S = m_F = (p*q)^(1 - gamma)
-    Peers: none
     A group of equal rewards gets 0. Raises UserError for gamma < 0, groups of one, or graded
     rewards.
     """
@@ -137,7 +135,6 @@ def skew_r(rewards: Tensor, *, correct: Tensor) -> Tensor:
 
     Source: FADE sec 8.1, which gives the masses only; Thrampoulidis et al. 2025.
     m_S = m_F = p*q * sqrt(p*q)
-    Peers: none
     Raises UserError for groups of one, or graded rewards.
     """
     r = success(rewards, "skew_r", correct=correct)
@@ -152,7 +149,6 @@ def max_rl(rewards: Tensor, *, correct: Tensor) -> Tensor:
 
     Source: FADE sec 8.3; Tajwar et al. 2026.
     m_S = m_F = q*(p > 0)
-    Peers: none
     A group without a success gets 0 (0/0 in the formula).
     Raises UserError for groups of one, or graded rewards.
     """
@@ -167,7 +163,6 @@ def binary_contrastive(rewards: Tensor, *, correct: Tensor) -> Tensor:
 
     Source: FADE sec 8.7; Greensmith et al. 2004.
     m_S = m_F = p*(p < 1)
-    Peers: none
     A group without a failure gets 0, as there is nothing to contrast with. By the printed formula
     it would be the only group whose weights (all 1) do not sum to 0.
     Raises UserError for groups of one, or graded rewards.

@@ -44,7 +44,6 @@ def pass_at_k_chen(rewards: Tensor, *, correct: Tensor, k: int) -> Tensor:
 
     Source: FADE sec 8.4.2; Chen et al. 2025 (arXiv 2508.10751).
     m_S = m_F = p*sqrt((1 - R) / R)
-    Peers: none
     If R_k is 0 or 1 (no success, or fewer than k failures) sigma_k is 0, and the advantage is 0
     too: failures among many successes have no weight. k = 1 is GRPO with the population std.
     Raises UserError for k outside 1..G, groups of one, or graded rewards.
@@ -66,7 +65,6 @@ def pass_at_k_mix(rewards: Tensor, *, correct: Tensor, k: int) -> Tensor:
 
     Source: FADE sec 8.4.3; Chen et al. 2025.
     m_S = m_F = p*(p*sqrt((1 - R) / R)) + q*sqrt(p*q)
-    Peers: none
     FADE writes q^(k-1) for Q', which is the limit for large G; here Q' is exact, as in sec 8.4.2.
     Raises UserError as pass_at_k_chen does.
     """

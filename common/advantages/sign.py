@@ -17,7 +17,6 @@ def asym_grpo(rewards: Tensor, *, delta: float) -> Tensor:
 
     Source: FADE sec 4.1, sec 8.2 item 3.
     m_S = p*q, m_F = p*q/delta
-    Peers: none
     delta = 1 is mean GRPO; below 1 failures count more. Not the AsymGRPO of Gu et al. (arXiv
     2604.04894), which is another method.
     Raises UserError for delta <= 0 or groups of one.
@@ -34,7 +33,6 @@ def fade(rewards: Tensor, *, correct: Tensor, alpha: float, delta: float) -> Ten
 
     Source: FADE Eq. 11, Algorithm 2.
     m_S = p*q^alpha, m_F = p*q^alpha/delta
-    Peers: none
     p is the success rate of the prompt; Algorithm 2 writes a mean over the batch, but the masses of
     sec 10 require the rate of the prompt. As printed, there is no C of Eq. 27.
     Raises UserError for alpha < 0, delta <= 0, groups of one, or graded rewards.
@@ -52,7 +50,6 @@ def negative_only(rewards: Tensor, *, unbiased: bool, epsilon: float) -> Tensor:
 
     Source: two_stage sec 4.1 (GRPO-N; with GSPO's loss GSPO-N).
     m_S = 0, m_F = sqrt(p*q); unbiased=false and epsilon=0
-    Peers: none
     Raises UserError for groups of one.
     """
     return grpo(rewards, unbiased=unbiased, epsilon=epsilon).clamp(max=0)
@@ -65,7 +62,6 @@ def positive_only(rewards: Tensor, *, unbiased: bool, epsilon: float) -> Tensor:
 
     Source: the mirror of two_stage sec 4.1; with mean GRPO it is FADE's ReLU (sec 8.11).
     m_S = sqrt(p*q), m_F = 0; unbiased=false and epsilon=0
-    Peers: none
     Raises UserError for groups of one.
     """
     return grpo(rewards, unbiased=unbiased, epsilon=epsilon).clamp(min=0)

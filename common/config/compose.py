@@ -4,9 +4,8 @@ with the row's few values set on it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from copy import deepcopy
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -118,13 +117,6 @@ def help_text(paper: str, overrides: list[str], config_name: str) -> str:
     template = found.hydra.help.template
     del found["hydra"]
     return template.replace("$CONFIG", OmegaConf.to_yaml(found))
-
-
-def unset(paper: str, words: Sequence[str], config_name: str, key: str) -> dict[str, Any]:
-    """Return the configuration that the files chosen by `words` compose, without the values that
-    the words set and without the word for `key`."""
-    files = (word for word in words if _chooses(paper, word) and word.partition("=")[0] != key)
-    return _chosen(paper, tuple(files), config_name)
 
 
 def _chooses(paper: str, word: str) -> bool:
@@ -246,5 +238,10 @@ def _composed(
             found = compose(config_name, [SEARCHED, *words], return_hydra_config=whole)
             return OmegaConf.to_container(found)
         except (HydraException, YAMLError) as error:
-            known = partial(unset, paper, words, config_name)
+
+            def known(key: str) -> dict[str, Any]:
+                """Return what the files compose without the word for `key`."""
+                own = [w for w in words if _chooses(paper, w) and w.partition("=")[0] != key]
+                return _chosen(paper, tuple(own), config_name)
+
             raise refusal(str(error), words, known) from error

@@ -1,7 +1,8 @@
 """The parts of an Experiment: types and ranges. Values live in `configs/base.yaml`.
 
 A type states its range (PositiveInt), which `strict` checks when a configuration is read.
-`__post_init__` only checks what several keys must satisfy together.
+`__post_init__` only checks what several keys must satisfy together. A field with a default is
+younger than some stored configurations, which lack its key.
 """
 
 from dataclasses import dataclass, field
@@ -40,8 +41,7 @@ class Pretrain:
     initializer_range: PositiveFloat  # standard deviation of the random weights
     rope_theta: PositiveFloat
     seed: NonNegativeInt
-    # the task that gives demonstrations and vocabulary; from here on the fields have defaults,
-    # since configurations stored before they existed lack the keys
+    # the task that gives demonstrations and vocabulary
     task: Literal["countdown", "expressions", "maze"] = "countdown"
     options: dict[str, Any] = field(default_factory=dict)  # arguments of `demonstrations`
     # muon: Muon on the matrices and AdamW on the rest, with warm-up, then cosine to zero; adamw:
@@ -63,9 +63,7 @@ class Model:
     # template of the model's own tokenizer
     chat: str | None
     pretrain: Pretrain | None
-    # commit of a hub id; a folder has none. It has a default, since configurations stored before
-    # the key existed lack it
-    revision: str | None = None
+    revision: str | None = None  # commit of a hub id; a folder has none
 
     def __post_init__(self):
         one = (self.path is None) != (self.pretrain is None)
@@ -111,11 +109,8 @@ class Sampling:
     temperature: PositiveFloat
     max_tokens: PositiveInt  # T_max, response tokens
     dynamic_batches: PositiveInt  # most rollout batches drawn to fill a step; 1: off
-    # type of the copy of the weights that samples; it has a default, since configurations stored
-    # before it lack the key
-    dtype: Literal["float32", "bfloat16"] = "float32"
-    # of log pi in ratio, KL, covariance and entropy; None: as in sampling; it has a default for the
-    # same reason
+    dtype: Literal["float32", "bfloat16"] = "float32"  # of the copy of the weights that samples
+    # of log pi in ratio, KL, covariance and entropy; None: as in sampling
     log_prob_temperature: PositiveFloat | None = None
 
     @property
@@ -133,11 +128,9 @@ class MemorySettings:
     start: Literal["random", "policy", "checkpoint"]
     shrink: PositiveInt  # divides the width of a random network
     importance_cap: float | None  # on pi_theta / pi_sample; null: no correction
-    # folder or hub id of the checkpoint that it starts from; configurations stored before the key
-    # existed lack it
-    path: str | None = None
+    path: str | None = None  # folder or hub id of the checkpoint that it starts from
     # which groups of a step it learns from, where dynamic sampling evicts groups: "kept", the
-    # groups that are trained on, or "all" that were sampled; before the key existed: "kept"
+    # groups that are trained on, or "all" that were sampled
     remember: Literal["kept", "all"] = "kept"
 
     def __post_init__(self):
@@ -162,10 +155,9 @@ class Method:
     kl_coef: NonNegativeFloat
     kl_estimator: Literal["k1", "k2", "k3"]
     # when the controller is updated: once per rollout, or at each optimiser step, from the groups
-    # of its mini-batch; it has a default, since configurations stored before it lack the key
+    # of its mini-batch
     clock: Literal["rollout", "optimiser_step"] = "rollout"
-    # the KL penalty is subtracted from each response's reward, not added to the loss; it has a
-    # default, since configurations stored before it lack the key
+    # the KL penalty is subtracted from each response's reward, not added to the loss
     kl_in_reward: bool = False
 
 
@@ -182,9 +174,9 @@ class Optim:
     mini_batches: PositiveInt  # optimiser steps per rollout
     micro_batch: PositiveInt  # sequences per forward-backward pass; changes memory, not results
     # a layer's states are computed again for its gradient, which changes memory and time, never the
-    # result; it has a default, since configurations stored before it lack the key
+    # result
     gradient_checkpointing: bool = False
-    # of the matrix products of a training pass (common/models/policy.py); likewise
+    # of the matrix products of a training pass (common/models/policy.py)
     dtype: Literal["float32", "bfloat16"] = "float32"
 
 

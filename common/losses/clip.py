@@ -6,6 +6,7 @@ tokens. It returns (loss, clipped): clipped marks the tokens whose gradient the 
 bounded. The losses that clip raise UserError for advantages of another shape, and for clip ranges
 outside 0 <= eps_low <= 1, 0 <= eps_high. Values on padding, inf and nan included, change no value
 and no gradient of a real token; padding itself gets gradient 0. Aggregation is in `aggregate.py`.
+A line "Peers:" names what verl and TRL call the same; without it, they do not have it.
 """
 
 import torch

@@ -53,7 +53,6 @@ def gaussian_kernel(
         w~_t = w_t N / sum_k w_k
 
     Source: CW-GRPO sec 2.3.
-    Peers: none
     sigma is the population standard deviation of c over the N real tokens, so the weights have mean
     1. sigma = 0, for example if all advantages are equal, gives weights of exactly 1, the parent
     method. In the paper the sums run over the group of one prompt, in the author's code over a
@@ -156,7 +155,6 @@ def cw_grpo_repository(
         L_t = -w~_t exp(log_prob_t - stop_gradient(log_prob_t)) A
 
     Source: WangCheng0116/CW-GRPO at 4259d837.
-    Peers: none
     Differs from sec 2.3 in four ways: B T counts padding, so the mean weight of a real token is
     B T / N > 1, a hidden rise of the learning rate; the weights are not detached, so their gradient
     flows too; they come from the rows of one call, so the loss DEPENDS ON THE MICRO-BATCH (in the

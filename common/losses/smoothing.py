@@ -25,7 +25,6 @@ def smoothed_ppo_clip(
         L_t    = -min(r_t A^DS, clip(r_t, 1 - eps_low, 1 + eps_high) A^DS)
 
     Source: Gai et al. 2025 (arXiv 2511.19942), Eq. 6; F-GRPO v2 sec 5.6 compares with it.
-    Peers: none
     The equation was read in two public transcriptions that agree, not in the paper. The paper's
     theory (Eq. 4) takes the log-probability of the base model, its algorithm that of the sampling
     policy, as here. It is the log-probability of the whole response, a sum over tokens: no length

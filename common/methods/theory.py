@@ -17,8 +17,6 @@ arguments of its first step, at a solve rate of 1/2 and an entropy of 1 nat.
 """
 
 import json
-import math
-import sys
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -131,26 +129,17 @@ def main(words: list[str]) -> None:
             print(f"{name:>12}  {value}")
 
 
-def _finite(value):
-    """Return `value` with NaN, which pandas makes of a missing number, back as None."""
-    if isinstance(value, dict):
-        return {key: _finite(one) for key, one in value.items()}
-    return None if isinstance(value, float) and math.isnan(value) else value
+def _finite(row: dict) -> dict:
+    """Return `row` with NaN, which pandas makes of a missing number, back as None."""
+    return {key: None if pd.isna(one) else one for key, one in row.items()}
 
 
 def _show(theories: list[Theory]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
     rates = SOLVE_RATES if len(theories) == 1 else [0.3, 0.5]  # as in FADE Table 7
     rows = pd.concat([table(theory, rates) for theory in theories], ignore_index=True)
     if theories[0].json:
         print(json.dumps([_finite(row) for row in rows.to_dict("records")], allow_nan=False))
         return
-    shown = Table(title=f"exact gradient masses, G = {theories[0].G}")
-    for column in rows.columns.drop("G"):
-        shown.add_column(column, justify="left" if column == "method" else "right")
-    for row in rows.drop(columns="G").itertuples(index=False):
-        cells = ("" if pd.isna(cell) else f"{cell:.4g}" for cell in row[1:])
-        shown.add_row(row[0], *cells)
-    Console(markup=False, width=None if sys.stdout.isatty() else 120).print(shown)
+    print(f"exact gradient masses, G = {theories[0].G}")
+    shown = rows.drop(columns="G").to_string(index=False, na_rep="", float_format="{:.4g}".format)
+    print(shown)

@@ -318,22 +318,17 @@ def evaluations_of(runs: list[Experiment], sweep: Sweep) -> list[Evaluate]:
         row = replace(row, steps=x.optim.steps or None)
         path = Path(x.results_dir) / x.paper / row.trained / "model"
         model = x.model if untrained else replace(x.model, path=str(path), pretrain=None)
-        wanted_at = [
-            (printed, words, checkpoint)
-            for printed, words in sweep.benchmarks.items()
-            for checkpoint in (sweep.checkpoint, *sweep.also_at.get(printed, ()))
-        ]
-        if untrained:
-            wanted_at = [(*one, checkpoints.UNTRAINED) for one in sweep.benchmarks.items()]
-        for printed, words, checkpoint in wanted_at:
+        for printed, words in sweep.benchmarks.items():
             stated = {word.partition("=")[0] for word in words}
             taken = {key: value for key, value in _taken(x).items() if key not in stated}
             known = _known(x.model.chat, sweep.n, tuple(words))
-            own = replace(row, benchmark=printed, checkpoint=checkpoint)
-            drawn = replace(known, **taken, label=x.model.name, model=model, row=own)
-            found.append(drawn)
-            if printed in sweep.scored:
-                found.append(scored(drawn, drawn.path.name))
+            points = (sweep.checkpoint, *sweep.also_at.get(printed, ()))
+            for checkpoint in (checkpoints.UNTRAINED,) if untrained else points:
+                own = replace(row, benchmark=printed, checkpoint=checkpoint)
+                drawn = replace(known, **taken, label=x.model.name, model=model, row=own)
+                found.append(drawn)
+                if printed in sweep.scored:
+                    found.append(scored(drawn, drawn.path.name))
     return found
 
 
