@@ -38,7 +38,7 @@ def split(words: Iterable[str], defaults: Mapping[str, str]) -> tuple[dict[str, 
     for word in words:
         key, _, value = word.partition("=")
         if key in defaults:
-            _filled(key, value)
+            require(value != "", key, "", f"is empty; give {key}=VALUE or leave it out")
             given[key] = value
         else:
             others.append(word)
@@ -47,18 +47,11 @@ def split(words: Iterable[str], defaults: Mapping[str, str]) -> tuple[dict[str, 
 
 def options(words: Iterable[str], defaults: Mapping[str, str]) -> dict[str, str]:
     """Return the options as `split` does, for a command that takes no other words. Raises UserError
-    for an unknown key, with the nearest known one, for an option without a value, and for a word
-    without "="."""
-    given = pairs(words)
-    for key, value in given.items():
-        if key not in defaults:
-            raise unknown(key, value, defaults)
-        _filled(key, value)
-    return {**defaults, **given}
-
-
-def _filled(key: str, value: str) -> None:
-    require(value != "", key, "", f"is empty; give {key}=VALUE or leave it out")
+    for an unknown key, with the nearest known one, and for a word without "="."""
+    given, others = split(words, defaults)
+    for key, value in pairs(others).items():
+        raise unknown(key, value, defaults)
+    return given
 
 
 def for_hydra(words: Iterable[str]) -> list[str]:

@@ -67,8 +67,3 @@ def expected_update(
 def entropy(policy: torch.Tensor) -> float:
     """Return -sum_a pi_a log pi_a in nats."""
     return torch.special.entr(policy).sum().item()
-
-
-def after_step(policy: torch.Tensor, update: torch.Tensor, eta: float) -> torch.Tensor:
-    """Return the policy after one step z <- z + eta update on its logits, (K,)."""
-    return torch.softmax(policy.log() + eta * update, 0)

@@ -36,10 +36,11 @@ def functions(*, split: str, size: int, seed: int, template: str) -> list[Prompt
     """Return `size` prompts of distinct functions of a split. The draw is seeded: the same call
     gives the same list. Raises UserError if the split does not hold that many."""
     require(split in SPLITS, "split", split, f"one of {sorted(SPLITS)}")
+    require(template == "bare", "template", template, "must be bare, the only one")
     held = [f for f in product(A, B, C) if any(f[:2]) and _split(f) == split]
     require(0 < size <= len(held), "size", size, f"must be 1..{len(held)}, what {split} holds")
     drawn = random.Random(f"functions-{split}-{seed}").sample(held, size)
-    return [_prompt(f, template) for f in drawn]
+    return [_prompt(f) for f in drawn]
 
 
 def demonstrations(*, count: int, seed: int) -> list[tuple[str, str]]:
@@ -78,9 +79,8 @@ def _split(f: Function) -> str:
     return next(name for name, buckets in SPLITS.items() if bucket in buckets)
 
 
-def _prompt(f: Function, template: str) -> Prompt:
-    require(template in TEMPLATES, "template", template, f"one of {sorted(TEMPLATES)}")
-    return Prompt(id=bare(f), text=TEMPLATES[template](f), reference=_reference(f))
+def _prompt(f: Function) -> Prompt:
+    return Prompt(id=bare(f), text=bare(f), reference=_reference(f))
 
 
 def _reference(f: Function) -> str:
@@ -93,15 +93,3 @@ def _reference(f: Function) -> str:
 def bare(f: Function) -> str:
     """Return the prompt that the tiny model reads: "1=6 10=231" and nothing else."""
     return " ".join(f"{x}={value(f, x)}" for x in SHOWN)
-
-
-def instruct(f: Function) -> str:
-    """Return the prompt for a model that reads English."""
-    examples = ", ".join(f"f({x}) = {value(f, x)}" for x in SHOWN)
-    return (
-        f"Write a Python function f(x) of one integer with {examples}. It must be right for other "
-        "integers as well. Put it in a ```python fence.\n"
-    )
-
-
-TEMPLATES = {"bare": bare, "instruct": instruct}

@@ -57,14 +57,13 @@ def test_splits_share_nothing():
 
 
 def test_a_prompt_and_its_tests_by_hand():
-    prompt = expressions._prompt((2, 3, 1), "bare")
+    prompt = expressions._prompt((2, 3, 1))
     assert prompt.text == "1=6 10=231"
     held = json.loads(prompt.reference)
     assert [(t["input"], t["output"]) for t in held["tests"]] == [
         ("1", "6"), ("10", "231"), ("3", "28"),
     ]  # fmt: skip
     assert (held["test_type"], held["fn_name"]) == ("functional", "f")
-    assert "f(10) = 231" in expressions.instruct((2, 3, 1))
 
 
 def test_demonstrations_hold_only_words_of_the_tokenizer():
@@ -92,7 +91,7 @@ def test_bad_arguments_are_named(key, value):
 
 @sandboxed
 def test_the_real_verifier_judges_programs():
-    reference = expressions._prompt((2, 3, 1), "bare").reference
+    reference = expressions._prompt((2, 3, 1)).reference
     outcome = lambda body: verifier.verify(f"{OPENING}{body}{CLOSING}", reference)  # noqa: E731
     assert outcome("x*(2*x+3)+1").outcome == "correct"
     assert outcome("(x+1)*(x+x+1)").reward == 1.0

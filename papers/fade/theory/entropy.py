@@ -11,7 +11,7 @@ import torch
 
 from common.advantages.sign import asym_grpo
 from common.methods.binding import all_groups
-from common.methods.exact import after_step, entropy, expected_update, masses
+from common.methods.exact import entropy, expected_update, masses
 
 DELTAS = (0.3, 0.5, 0.7, 1.0, 1.5, 2.0)
 G = 8
@@ -69,7 +69,7 @@ def one_step(weights: torch.Tensor, policy: torch.Tensor, correct: torch.Tensor)
     covariance = (policy * (A - mean) * log_policy).sum().item()
 
     def change(update: torch.Tensor) -> float:
-        return (entropy(after_step(policy, update, ETA)) - H) / ETA
+        return (entropy(torch.softmax(log_policy + ETA * update, 0)) - H) / ETA
 
     drift = (mass["m_S"] - mass["m_F"]) * H
     return {
