@@ -13,7 +13,7 @@ Every group of G responses with X successes is enumerated, X ~ Binomial(G, p); n
 A method that looks at the whole batch is given one group at a time, with responses of equal length.
 Token weights are left out.
 FADE's Tables 1, 7 and 8 and Figs. 2 and 7 show these numbers for its methods. A controller sets the
-arguments of its first step, at a solve rate of 1/2 and an entropy of 1 nat.
+arguments of its first step (rate.at_start).
 """
 
 import json
@@ -30,7 +30,7 @@ from common.config.schema import Method, Reward
 from common.config.strict import strict
 from common.config.words import pairs
 from common.methods import rate
-from common.methods.binding import Bound, all_groups, bind, check, group_weights, observe
+from common.methods.binding import all_groups, bind, check, group_weights
 from common.methods.exact import masses
 
 SOLVE_RATES = [0.1, 0.3, 0.5, 0.7, 0.9]
@@ -79,12 +79,6 @@ def family(arguments: list[str]) -> list[Theory]:
     return sorted(chosen, key=lambda theory: theory.method.name)
 
 
-def start(theory: Theory) -> tuple[Bound, dict]:
-    """Return (the bound method, what its controller sets at its first step)."""
-    bound = bind(theory.method)
-    return bound, observe(bound, {}, solve_rate=0.5, entropy=1.0, step=1)[1]
-
-
 def table(theory: Theory, solve_rates: list[float]) -> pd.DataFrame:
     """Return one row per solve rate: `masses` and the enrichment. It says how much more weight the
     method has at this solve rate, relative to 1/2, than mean GRPO has. This is FADE's Table 8 for
@@ -92,17 +86,14 @@ def table(theory: Theory, solve_rates: list[float]) -> pd.DataFrame:
 
     (w(p) / w(1/2)) / (p q / (1/4)),  w = (m_S + m_F) / 2
     """
-    bound, arguments = start(theory)
-    weights = group_weights(bound, all_groups(theory.G), theory.reward, arguments)
-    rows: list[dict] = [{"method": theory.method.name, "G": theory.G, "p": p} for p in solve_rates]
-    for row in rows:
-        row |= masses(weights, row["p"])
-        half = masses(weights, 0.5)
-        at_half = half["m_S"] + half["m_F"]
-        share = 4 * row["p"] * (1 - row["p"])
-        row["enrichment"] = None
-        if at_half != 0 and share > 0:
-            row["enrichment"] = (row["m_S"] + row["m_F"]) / at_half / share
+    bound = bind(theory.method)
+    weights = group_weights(bound, all_groups(theory.G), theory.reward, rate.at_start(bound))
+    half, rows = masses(weights, 0.5), []
+    for p in solve_rates:
+        found, share = masses(weights, p), (half["m_S"] + half["m_F"]) * 4 * p * (1 - p)
+        enrichment = (found["m_S"] + found["m_F"]) / share if share != 0 else None
+        row = {"method": theory.method.name, "G": theory.G, "p": p, **found}
+        rows.append(row | {"enrichment": enrichment})
     return pd.DataFrame(rows)
 
 
@@ -110,9 +101,10 @@ def main(words: list[str]) -> None:
     everything = not any(word.startswith("method=") for word in words)
     theory = compose(words)
     if theory.twin is not None:
-        bound, arguments = start(theory)
+        bound = bind(theory.method)
         other = bind(compose([f"method={theory.twin}", f"G={theory.G}"]).method)
-        given = {"group_size": theory.G, "reward": theory.reward, "arguments": arguments}
+        given = {"group_size": theory.G, "reward": theory.reward}
+        given["arguments"] = rate.at_start(bound)
         answer = {"lr_factor": rate.mean_magnitude(bound, other, **given)}
     elif theory.p is not None:
         answer = table(theory, [theory.p]).drop(columns=["method", "G", "p"]).iloc[0].to_dict()

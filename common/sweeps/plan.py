@@ -126,8 +126,7 @@ class Reproduce:
             for name, one in self.scales.items()
         }
         object.__setattr__(self, "scales", named)  # row names instead of patterns
-        known = sorted(self.scales)
-        one_of("scale", self.scale, known)
+        one_of("scale", self.scale, sorted(self.scales))
         for part in self.scales[self.scale].parts:
             remedy = f"use some of {', '.join(self.parts)}"
             require(part in self.parts, f"scales.{self.scale}.parts", part, remedy)
@@ -251,9 +250,8 @@ def runs_of(config: Reproduce, sweep: Sweep) -> list[Experiment]:
         where = [f"table={sweep.table}", f"seed={first}", f"results_dir={config.root}"]
         trained = not name.endswith(BASE)
         changed = [o for o in sweep.overrides if trained or "optim.steps" not in o]
-        paper, row = (
-            (STUDY, name[len(OF_STUDY) :]) if name.startswith(OF_STUDY) else (config.paper, name)
-        )
+        row = name.removeprefix(OF_STUDY)
+        paper = config.paper if row == name else STUDY
         rows.append(_loaded(paper, (f"experiment={row}", *where, *changed)))
     return [x if x.seed == seed else with_seed(x, seed) for seed in sweep.seeds for x in rows]
 

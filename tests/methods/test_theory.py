@@ -11,13 +11,14 @@ from refuses import refuses
 from common.methods import theory
 from common.methods.binding import all_groups, bind, group_weights, largest_weight
 from common.methods.exact import entropy, expected_update, masses
+from common.methods.rate import at_start
 from common.methods.theory import compose
 
 
 def weights_of(*arguments: str) -> torch.Tensor:
     asked = compose(list(arguments))
-    bound, given = theory.start(asked)
-    return group_weights(bound, all_groups(asked.G), asked.reward, given)
+    bound = bind(asked.method)
+    return group_weights(bound, all_groups(asked.G), asked.reward, at_start(bound))
 
 
 def answer(capsys, *arguments: str) -> dict:

@@ -14,8 +14,9 @@ import pandas as pd
 import torch
 
 from common.config.schema import Method, Reward
-from common.methods.binding import Bound, all_groups, bind, group_weights, observe
+from common.methods.binding import Bound, all_groups, bind, group_weights
 from common.methods.exact import binomial, masses
+from common.methods.rate import at_start
 from common.methods.theory import family
 from papers.fade.theory.closed_forms import closed_form, peak
 
@@ -55,13 +56,12 @@ def mass_table() -> pd.DataFrame:
 
     Columns: method, params, G, p, m_S, m_F, rho, closed_form_m_S, closed_form_m_F. G is inf for the
     population limit. A cell is empty where rho has no denominator or the paper prints no form for
-    the method. A controller's arguments are those of its first step at a solve rate of 1/2 and an
-    entropy of 1 nat.
+    the method. A controller's arguments are those of its first step (common/methods/rate.py).
     """
     rows = []
     for name, method in variants():
         bound = bind(method)
-        given = observe(bound, {}, solve_rate=0.5, entropy=1.0, step=1)[1]
+        given = at_start(bound)
         arguments = {k: v for k, v in {**method.advantage, **given}.items() if k not in HIDDEN}
         params = ", ".join(f"{key}={value:g}" for key, value in arguments.items())
         exact = {G: group_weights(bound, all_groups(G), REWARD, given) for G in SIZES}
