@@ -13,6 +13,7 @@ from common.metrics.paired import Interval, subsampling_test, two_way_interval
 from common.metrics.passk import estimator
 
 MIN_SEEDS = 3  # two_way_interval is too narrow with two
+DRAWS = 50_000  # of F-GRPO's App. I
 GAPS = [  # columns of the table of comparisons
     *["claim", "scope", "family", "table", "benchmark", "metric", "a", "b", "difference"],
     *["low", "high", "p", "p_claim", "p_holm", "p_bh", "mdd", "n_seeds", "n_problems"],
@@ -154,10 +155,9 @@ def _subsampling_p(gap: Gap) -> float:
 
 
 def subsampled_p(c_a: np.ndarray, c_b: np.ndarray, n: int, k: int, strata: list) -> float:
-    """Return the p-value of F-GRPO's App. I test, with its 50,000 draws and, of n samples, its
-    m = n / 4."""
+    """Return the p-value of F-GRPO's App. I test, with its DRAWS and, of n samples, its m = n / 4."""
     m = max(k, n // 4)
-    (test,) = subsampling_test(c_a, c_b, n=n, ks=[k], m=m, iterations=50_000, seed=0, strata=strata)
+    (test,) = subsampling_test(c_a, c_b, n=n, ks=[k], m=m, iterations=DRAWS, seed=0, strata=strata)
     return float(test["p"])
 
 

@@ -68,16 +68,17 @@ def check_counts(counts: pd.DataFrame, place: str) -> tuple[pd.DataFrame, list[s
     whole if a line has c > n or a number that is no count, if a problem occurs twice, or if its
     problems have different n.
     """
-    if counts.empty:
-        return counts, []
     key = [name for name in EVALUATION if name in counts]
     n, c = (pd.to_numeric(counts[name], errors="coerce") for name in ("n", "c"))
     fine = (n >= 1) & (c >= 0) & (c <= n) & (c % 1 == 0) & (n % 1 == 0)
+    twice = counts.duplicated([*key, "problem_id"])
+    if fine.all() and not twice.any() and n.nunique() <= 1:
+        return counts, []
     groups = counts.assign(number=n).groupby(key, dropna=False)
     usual = groups["number"].transform("first")
     reasons = [
         (~fine, _no_counts),
-        (counts.duplicated([*key, "problem_id"]), lambda row: "the problem is there already"),
+        (twice, lambda row: "the problem is there already"),
         (fine & (n != usual), lambda row: f"n={row['n']}: not that of the evaluation's others"),
     ]
     messages, number = [], groups.ngroup()

@@ -140,4 +140,4 @@ def config_of(run: Path) -> dict:
 @cache
 def _config_in(path: str, size: int, modified: int) -> dict:
     """Return the configuration in a YAML file, cached as in `_file_sha256`: reading it is slow."""
-    return yaml.safe_load(Path(path).read_text())
+    return yaml.load(Path(path).read_text(), Loader=yaml.CSafeLoader)

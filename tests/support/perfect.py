@@ -78,6 +78,7 @@ def rerun(
     is true. seeds, n: as in `changed`. spread: points by which a seed's evaluation is above
     that of the seed before, around the printed numbers."""
     spec, made = spec_of(paper), []
+    chosen.cache_clear()  # a training in this folder may have gone on
     with quick():
         config = strict(Reproduce, compose(paper, ["scale=cluster"], "reproduce"))
         asked = [changed(replace(config, scale=name), seeds=seeds, n=n) for name in scales]
@@ -135,7 +136,8 @@ def trained(x: Experiment, best: int, spec: Spec, *, last: bool) -> None:
     frames = []
     steps = [*range(x.eval.every, x.optim.steps, x.eval.every), x.optim.steps]
     sets = tuple((name, stated(node) or UNSTATED) for name, node in x.data.benchmarks.items())
-    for step in steps[:4] + steps[-1:] if peak else steps:  # no other step is used
+    few = peak or x.paper == "fade"  # no other step is used
+    for step in steps[:4] + steps[-1:] if few else steps:
         n = x.eval.n if step == x.optim.steps else x.eval.curve_n
         ks = tuple(k for k in x.eval.k if k <= n)
         if step == (best if peak else x.optim.steps if last else None):
@@ -281,10 +283,13 @@ def put(c: np.ndarray, move: int, n: int) -> np.ndarray:
 
 
 def norm(error: np.ndarray) -> np.ndarray:
-    return np.sqrt((error**2).sum(-1))
+    return np.sqrt(np.einsum("...i,...i", error, error))
 
 
 # ---- an evaluation
+
+
+chosen = cache(checkpoints.choose)  # a run has one of each of its benchmarks
 
 
 def evaluated(e: Evaluate, spec: Spec, above: float = 0.0) -> None:
@@ -295,7 +300,7 @@ def evaluated(e: Evaluate, spec: Spec, above: float = 0.0) -> None:
     if row.checkpoint != 0:
         home = Path(e.results_dir) / row.paper
         baseline = home / row.baseline if row.baseline else None
-        taken = checkpoints.choose(home / row.trained, row.checkpoint, baseline, row.steps)
+        taken = chosen(home / row.trained, row.checkpoint, baseline, row.steps)
         step = taken.step
         keep_checkpoint(run, taken)
     wanted = targets(spec, row.table, row.method, e.label, row.benchmark, step)
