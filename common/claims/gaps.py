@@ -155,7 +155,7 @@ def _subsampling_p(gap: Gap) -> float:
 
 
 def subsampled_p(c_a: np.ndarray, c_b: np.ndarray, n: int, k: int, strata: list) -> float:
-    """Return the p-value of F-GRPO's App. I test, with its DRAWS and, of n samples, its m = n / 4."""
+    """Return the p-value of F-GRPO's App. I test with DRAWS of m = n / 4 of the n samples."""
     m = max(k, n // 4)
     (test,) = subsampling_test(c_a, c_b, n=n, ks=[k], m=m, iterations=DRAWS, seed=0, strata=strata)
     return float(test["p"])
