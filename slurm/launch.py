@@ -1,4 +1,5 @@
-"""Send a paper's rows (named experiments) to a cluster: `rlvr submit paper=NAME`.
+"""Send a paper's rows (named experiments) to a cluster: `rlvr submit paper=NAME`, or
+`python papers/NAME/launch.py`.
 
     (no other word)                              what there is: tables, rows, seeds
     table=table2 prefetch=true             download their models and sets, say what is there already
@@ -17,6 +18,10 @@ verl.KEY=VALUE sets one of verl's own keys for all trainings; it may change only
 Other key=value pairs go to reproduce.yaml.
 """
 
+import sys
+from pathlib import Path
+
+from common.cli import guard
 from common.config.compose import value
 from common.config.files import ROOT, known_paper
 from common.config.resolve import named
@@ -78,6 +83,13 @@ def main(words: list[str]) -> None:
         dry_run.show(plan.plan(*found), **where)
         again = [word for word in words if not word.startswith("dry_run=")]
         print(f"next:    rlvr submit {' '.join(again)}")
+
+
+def command(paper: str) -> None:
+    """Run papers/<paper>/launch.py as a script. Python then looks into that folder first, where
+    `configs` is the paper's own folder and not ours."""
+    sys.path[:] = [one for one in sys.path if Path(one).resolve() != ROOT / "papers" / paper]
+    guard(lambda: main([f"paper={paper}", *sys.argv[1:]]))
 
 
 def tables_of(paper: str) -> dict[str, Table]:

@@ -1,5 +1,6 @@
 """Over-sharpening's tables on a cluster; `rlvr submit paper=over_sharpening` lists their rows."""
 
+from slurm.launch import command
 from slurm.tables import Table
 
 TABLES = {
@@ -10,3 +11,6 @@ TABLES = {
     "kl": Table("Algorithm 1's KL", ("cluster_kl",), rows="all"),
     "recipes": Table("verl's own values", ("cluster_recipes",), rows="all"),
 }
+
+if __name__ == "__main__":
+    command("over_sharpening")

@@ -1,5 +1,9 @@
 """The launchers of the papers: papers/<paper>/launch.py."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 from compositions import PAPERS, asked, runs
 from refuses import refuses
@@ -61,6 +65,18 @@ def test_every_launcher_shows_its_tables_and_dry_runs_one(paper, tmp_path, capsy
     assert "REFUSED" not in out
     assert out.endswith(f"next:    rlvr submit {' '.join(words)}\n")
     assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.process
+def test_a_launcher_runs_as_a_script(tmp_path):
+    """Then the paper's folder is first on Python's path, and its `configs` would hide ours."""
+    script = str(ROOT / "papers" / "two_stage" / "launch.py")
+    plain = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    done = subprocess.run(
+        [sys.executable, script], cwd=tmp_path, env=plain, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "table=table1 " in done.stdout
 
 
 def test_a_table_has_its_rows_and_what_their_evaluations_wait_for():
