@@ -121,8 +121,9 @@ test-slurm: $(READY)
 # A full machine makes Ray kill a training: test_verl_run takes 10 GB, test_verl_in_slurm 7, vLLM's engines in the other
 # files 6. So the first of these begins, and the second waits for it (one_start in conftest.py).
 test-verl: $(CLUSTER_VENV)/.ready
-	$(CLUSTER_VENV)/bin/python -m pytest -rs tests/cluster/test_verl_run.py tests/cluster --ignore=$(IN_SLURM)
+	$(CLUSTER_VENV)/bin/python -m pytest -rs $(FIRST) $(filter-out $(FIRST) $(IN_SLURM),$(wildcard tests/cluster/test_*.py))
 
+FIRST := tests/cluster/test_verl_run.py
 IN_SLURM := tests/cluster/test_verl_in_slurm.py
 
 # A machine has one SLURM at a time.
