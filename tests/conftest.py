@@ -7,9 +7,11 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
 
 import fcntl
+import multiprocessing
 import shutil
 from pathlib import Path
 
+import processes
 import pytest
 from tiny import TINY
 
@@ -35,8 +37,9 @@ def pretrained(tmp_path_factory) -> Path:
     base = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         base = base.parent
-    root = base / "pretrained"
-    with open(base / "pretrained.lock", "w") as lock:
+    # a pytest that a test starts finds it there too
+    root = Path(os.environ.setdefault("PRETRAINED", str(base / "pretrained")))
+    with open(root.with_suffix(".lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         load_module.load_model(load([*TINY, f"results_dir={root}"], "f_grpo").model, root, "cpu")
     return root
@@ -59,6 +62,12 @@ def tiny(results):
         return load([*TINY, f"results_dir={results}", *overrides], "f_grpo")
 
     return make
+
+
+@pytest.fixture
+def forked(monkeypatch):
+    """What is spawned comes from a server that has imported its modules."""
+    monkeypatch.setattr(multiprocessing, "get_context", lambda _: processes.FORK)
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ def run(folder: Path, command: str) -> str:
 
 
 def executed(folder: Path, section: str) -> str:
-    return documents.executed(DOCUMENT, section, folder, here(folder)).stdout
+    return run(folder, documents.commands(DOCUMENT, section))
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,5 @@
-"""The tests of tests/gpu, each file in a process of its own: a true GPU is used where there is one,
-elsewhere a pretended one, which must be there before the first backward pass."""
+"""The tests of tests/gpu in processes of their own. A true GPU is used where there is one, else a
+pretended one, which must be there before the first backward pass."""
 
 import subprocess
 import sys
@@ -7,16 +7,16 @@ import sys
 import pytest
 from tiny import ROOT
 
-FILES = sorted(path.name for path in (ROOT / "tests" / "gpu").glob("test_*.py"))
+from bench.gpu_day import SIZES
+
+DAY = "tests/gpu/test_day.py"
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("name", FILES)
-def test_on_a_gpu(name):
-    command = [sys.executable, "-m", "pytest", "-rs", "-p", "no:cacheprovider"]
-    done = subprocess.run(
-        [*command, f"tests/gpu/{name}"], cwd=ROOT, capture_output=True, text=True, timeout=600
-    )
+@pytest.mark.parametrize("words", [(DAY,), SIZES["full"].tests], ids=["day", "others"])
+def test_on_a_gpu(words, pretrained):
+    command = [sys.executable, "-m", "pytest", "-rs", "-p", "no:cacheprovider", *words]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     if " passed" not in done.stdout:
         pytest.skip(done.stdout.strip().splitlines()[-2])

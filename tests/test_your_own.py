@@ -2,12 +2,15 @@
 
 import os
 import re
+import runpy
+import shlex
 import sys
 from pathlib import Path
 
 import documents
 import pandas as pd
 import pytest
+from processes import FORK
 from tiny import ROOT, network
 
 DOCUMENT = ROOT / "docs" / "your-own.md"
@@ -37,23 +40,35 @@ def chat_model(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    """The page's files, the model, and `rlvr` and `python` as an installed package has them."""
+    """The page's files and the model."""
     home = tmp_path_factory.mktemp("own")
     chat_model(home / "model")
-    (home / "bin").mkdir()
-    for name, words in (("rlvr", "-P -m rlvr_papers"), ("python", "")):
-        file = home / "bin" / name
-        file.write_text(f'#!/bin/sh\nexec {sys.executable} {words} "$@"\n')
-        file.chmod(0o755)
     documents.written(DOCUMENT, home)
     return home
 
 
+def command(words: list[str], folder: Path, *streams: str) -> None:
+    os.chdir(folder)
+    for number, name in enumerate(streams, 1):
+        os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
+    program, *sys.argv[1:] = words
+    if program == "rlvr":
+        runpy.run_module("rlvr_papers", run_name="__main__", alter_sys=True)
+    else:
+        runpy.run_path(words[1], run_name="__main__")
+
+
 def executed(folder: Path, section: str) -> tuple[list[str], str]:
     """(what its commands print, all that they say beside) of a section of the page."""
-    path = {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
-    done = documents.executed(DOCUMENT, section, folder, os.environ | path)
-    return done.stdout.splitlines(), done.stderr
+    streams = [f"{section}.out", f"{section}.err"]
+    for line in documents.commands(DOCUMENT, section).replace("\\\n", "").splitlines():
+        words = shlex.split(line, comments=True)
+        process = FORK.Process(target=command, args=(words, folder, *streams))
+        process.start()
+        process.join(600)
+        assert process.exitcode == 0, f"{line}\n{(folder / streams[1]).read_text()[-3000:]}"
+    out, said = [(folder / name).read_text() for name in streams]
+    return out.splitlines(), said
 
 
 def finished(folder: Path, below: str) -> set[Path]:

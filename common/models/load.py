@@ -39,8 +39,9 @@ def load_checkpoint(path: str, device: str, *, key: str):
 
     Raises UserError if the path is missing, its files cannot be read or weights are missing.
     """
-    from transformers import AutoModelForCausalLM
     from transformers.utils import logging
+
+    from common.models.hf import AutoModelForCausalLM
 
     logging.disable_progress_bar()  # as in store.save
     tokenizer = load_tokenizer(path, key=key)
@@ -71,7 +72,7 @@ def load_tokenizer(path: str, *, key: str):
 def read_tokenizer(path: str, *, key: str, revision: str = "main"):
     """Return the tokenizer of a folder or hub id as it is stored. Raises UserError if it cannot be
     read."""
-    from transformers import AutoTokenizer
+    from common.models.hf import AutoTokenizer
 
     with reading(path, key) as cached:
         return AutoTokenizer.from_pretrained(path, revision=revision, local_files_only=cached)

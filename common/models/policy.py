@@ -74,7 +74,7 @@ def _padded_logits(model, batch: RolloutBatch, _):
     """Run any causal LM through its own forward. Return the logits after each prompt (P, V), the
     logits that predict the responses' later tokens (N, V), and the positions of these tokens in
     response_ids[:, 1:].flatten()."""
-    from transformers import DynamicCache
+    from common.models.hf import DynamicCache
 
     group, width = batch.group_size, batch.response_ids.shape[1]
     positions = batch.prompt_mask.cumsum(1) - 1

@@ -29,7 +29,8 @@ def tokenizer(words: tuple[str, ...] = countdown.WORDS):
     rebuilds its own pre-tokenizer; only added tokens survive that, so all words are added tokens.
     """
     from tokenizers import AddedToken
-    from transformers import Qwen2Tokenizer
+
+    from common.models.hf import Qwen2Tokenizer
 
     made = Qwen2Tokenizer(vocab={PAD: 0, EOS: 1}, unk_token=None, pad_token=PAD, eos_token=EOS)
     made.add_tokens([AddedToken(word, lstrip=True, normalized=False) for word in words])
@@ -98,7 +99,7 @@ def _optimizers(model, config: Pretrain) -> list[tuple[torch.optim.Optimizer, fl
 
 def random_model(config: Pretrain, tok):
     """Return a Qwen2 of the given sizes with random weights."""
-    from transformers import Qwen2Config, Qwen2ForCausalLM
+    from common.models.hf import Qwen2Config, Qwen2ForCausalLM
 
     torch.manual_seed(config.seed)
     return Qwen2ForCausalLM(

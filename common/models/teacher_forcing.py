@@ -73,8 +73,8 @@ def _of_sequences(
     softmax is computed for earlier tokens. Padding is on the right, where no token of a sequence
     sees it."""
     import torch
-    from transformers import DynamicCache
 
+    from common.models.hf import DynamicCache
     from common.models.logits import log_prob_and_entropy
 
     length = max(map(len, whole))

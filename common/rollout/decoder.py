@@ -158,7 +158,7 @@ class TransformersDecoder:
 
     @torch.no_grad()
     def prefill(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        from transformers import DynamicCache
+        from common.models.hf import DynamicCache
 
         self.mask, self.cache = mask, DynamicCache(config=self.model.config)
         return self._forward(ids, (mask.cumsum(1) - 1).clamp(min=0))

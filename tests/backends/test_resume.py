@@ -11,25 +11,12 @@ import time
 from pathlib import Path
 
 import pytest
+from processes import FORK
 from tiny import ROOT, TINY
 
 from common.backends import run_experiment
 from common.results.collect import verify
 from common.results.files import read_csv, read_jsonl
-
-# Children fork from a server that has imported torch and transformers: a restart costs its run.
-FORK = multiprocessing.get_context("forkserver")
-FORK.set_forkserver_preload(
-    [
-        "common.backends.local",
-        "hydra.utils",
-        "transformers.integrations",
-        "transformers.models.auto.modeling_auto",
-        "transformers.models.auto.tokenization_auto",
-        "transformers.models.qwen2.modeling_qwen2",
-        "transformers.models.qwen2.tokenization_qwen2",
-    ]
-)
 
 
 def start(function, *arguments) -> multiprocessing.Process:

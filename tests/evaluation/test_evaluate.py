@@ -5,8 +5,6 @@ import io
 import json
 import os
 import signal
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,8 +12,8 @@ import pandas as pd
 import pytest
 import yaml
 from evaluations import made
+from processes import FORK
 from refuses import refuses, refuses_file
-from tiny import ROOT
 
 from common.evaluation import engines
 from common.evaluation import run as store
@@ -80,28 +78,23 @@ def test_a_finished_run_is_found_and_not_repeated(finished, monkeypatch):
             evaluate(replace(x, **change))
 
 
-KILLED = """
-import os, signal, sys
-from evaluations import made
-from common.evaluation.run import evaluate
-x = made(sys.argv[1])
-def on_chunk():
-    if len([*x.path.glob("samples/*.gz")]) == 2:
-        os.kill(os.getpid(), signal.SIGKILL)
-evaluate(x, on_chunk)
-"""
+def killed(root: Path) -> None:
+    x = made(root)
+
+    def on_chunk():
+        if len([*x.path.glob("samples/*.gz")]) == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    evaluate(x, on_chunk)
 
 
 @pytest.mark.process
 def test_a_killed_run_goes_on_where_it_was(finished, tmp_path):
     (tmp_path / "models").symlink_to(finished.parent.parent / "models")
-    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests" / "support")])
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, str(tmp_path)],
-        env=os.environ | {"PYTHONPATH": paths},
-        stderr=subprocess.DEVNULL,
-    )
-    assert done.returncode == -signal.SIGKILL
+    process = FORK.Process(target=killed, args=(tmp_path,))
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
     run = tmp_path / "evaluations" / finished.name
     kept = {file: file.stat().st_mtime_ns for file in run.glob("samples/*.gz")}
     assert len(kept) == 2

@@ -32,7 +32,7 @@ def engine(pipe, x, prompts, gpu, checks):
             os._exit(3)
         if start == 60:
             core = subprocess.Popen(["sleep", "600"])  # vLLM's core may be a process of its own
-            Path(os.environ["CORE"]).write_text(str(core.pid))
+            Path(x.results_dir, "core").write_text(str(core.pid))
             os.kill(os.getpid(), signal.SIGSTOP)
         if start == 70:
             time.sleep(600)
@@ -44,10 +44,10 @@ def engine(pipe, x, prompts, gpu, checks):
 
 
 @pytest.fixture
-def of_models(monkeypatch):
+def of_models(monkeypatch, forked, tmp_path):
     """of_models({model: starts}, on_chunk) -> (model, start) -> row, of two engines."""
     monkeypatch.setattr(workers, "_work", engine)
-    x = made(Path("results"), "engine=vllm")
+    x = made(tmp_path, "engine=vllm")
 
     def group(path: str, starts: list[int]) -> Iterator[Chunk]:
         own = replace(x, model=replace(x.model, path=path, pretrain=None))
@@ -109,7 +109,6 @@ def test_what_goes_wrong_in_one_ends_all(drawn):
 
 
 def test_an_engine_that_is_stopped_or_stands_still_ends_all(drawn, monkeypatch, tmp_path):
-    monkeypatch.setenv("CORE", str(tmp_path / "core"))
     monkeypatch.setattr(workers, "LOOK_S", 0.1)
     monkeypatch.setattr(watch, "GRACE_S", 1.0)
     with refuses("engine", "vllm"):

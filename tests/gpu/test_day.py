@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.trains, pytest.mark.process]
 
 
 def test_a_day_runs_whole_and_goes_on(tmp_path, capsys, monkeypatch):
-    words = ["minutes=10", "size=smallest", f"results_dir={tmp_path}"]
+    words = ["minutes=60", "size=smallest", f"results_dir={tmp_path}"]
     gpu_day.main(words)
     said = capsys.readouterr().out
     assert "FAILED" not in said
@@ -42,7 +42,7 @@ def test_what_is_missing_is_said_before_any_compute():
 
 
 def test_the_ladder_waits_for_its_gate_and_goes_on(tmp_path, capsys, monkeypatch):
-    words = ["programme=ladder", "minutes=10", "size=smallest", "workers=1"]
+    words = ["programme=ladder", "minutes=60", "size=smallest", "workers=1"]
     words += [f"results_dir={tmp_path}"]
     monkeypatch.setattr(gpu_rows, "START", (99.0, 100.0))
     with refuses("parts that failed", 3):

@@ -57,11 +57,9 @@ def run(folder: Path, command: str, environment: dict) -> subprocess.CompletedPr
     return done
 
 
-def executed(
-    document: Path, section: str, folder: Path, environment: dict
-) -> subprocess.CompletedProcess:
-    """The commands below the heading `section`, as one."""
+def commands(document: Path, section: str) -> str:
+    """The commands below the heading `section`."""
     text = document.read_text().split(f"\n## {section}\n")[1].split("\n## ")[0]
     commands = [block for language, block in BLOCK.findall(text) if language == "sh"]
     assert commands, f"{section}: no block of sh"
-    return run(folder, "".join(commands), environment)
+    return "".join(commands)

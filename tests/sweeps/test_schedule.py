@@ -78,7 +78,7 @@ def note(folder: str, name: str) -> None:
 
 
 @pytest.mark.process
-def test_one_failure_stops_no_other_and_is_named(tmp_path):
+def test_one_failure_stops_no_other_and_is_named(tmp_path, forked):
     tasks = [Call(name, note, (str(tmp_path), name)) for name in ("first", "bad", "last")]
     with pytest.raises(UserError, match=r"1 of 3 runs failed.*\n  bad: this one is bad"):
         run_all(tasks, workers=1)

@@ -86,7 +86,7 @@ def few(root, *words):
     return replace(config, scales={"gpu_smoke": scale})
 
 
-def test_small_on_a_cpu_to_the_printed_cells(tmp_path, capfd, monkeypatch):
+def test_small_on_a_cpu_to_the_printed_cells(tmp_path, capfd, monkeypatch, forked):
     reproduce.reproduce(few(tmp_path, "budget=0h"), finish=lambda _: None)
     told = capfd.readouterr()
     assert told.err.count("out of time  maze_") == 4
