@@ -3,11 +3,12 @@
 import pytest
 import torch
 from tiny import network
-from transformers import AutoModelForCausalLM, GenerationConfig
+from transformers import GenerationConfig
 
 from common.backends.verl.export import export
 from common.errors import UserError
 from common.models import pretrain
+from common.models.hf import AutoModelForCausalLM
 from common.results.files import write_json
 
 

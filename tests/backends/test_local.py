@@ -11,13 +11,13 @@ import pytest
 import torch
 from local_loop import BONUS
 from tiny import ROOT
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from common.backends import local, run_experiment
 from common.backends.local import train
 from common.errors import UserError
 from common.models import load as load_module
 from common.models import pretrain, store
+from common.models.hf import AutoModelForCausalLM, AutoTokenizer
 from common.results.files import read_csv, read_jsonl
 from common.verifiers import countdown
 

@@ -28,6 +28,7 @@ def start(function, *arguments) -> multiprocessing.Process:
 def dies_at_write(x, number: int, after: bool) -> None:
     """Run `x` until its `number`-th file is to be renamed into place; die just before or after."""
     rename, count = os.replace, iter(range(1, 10**6))
+    assert "sklearn" not in sys.modules  # transformers would import it, in a second
 
     def dying(*arguments):
         last = next(count) == number

@@ -58,7 +58,9 @@ SIZES = {
 def network(kind: str = "qwen2", **sizes):
     """A causal model of transformers with random weights and these SIZES, except for `sizes`."""
     import torch
-    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers import AutoConfig
+
+    from common.models.hf import AutoModelForCausalLM
 
     torch.manual_seed(0)
     config = AutoConfig.for_model(kind, **SIZES | sizes)

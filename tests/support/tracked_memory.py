@@ -21,7 +21,9 @@ from torch.distributed._tools.fsdp2_mem_tracker import FSDPMemTracker
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.testing._internal.distributed.fake_pg import FakeStore
-from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM
+from transformers import AttentionInterface, AutoConfig
+
+from common.models.hf import AutoModelForCausalLM
 
 # The config.json of three models, as far as memory depends on it.
 _ALL = dict(num_key_value_heads=8, max_position_embeddings=131_072, rms_norm_eps=1e-6) | dict(

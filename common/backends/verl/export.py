@@ -9,9 +9,10 @@ from pathlib import Path
 
 import torch
 from torch.distributed.tensor import DTensor
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+from transformers import AutoConfig, GenerationConfig
 
 from common.errors import UserError
+from common.models.hf import AutoModelForCausalLM, AutoTokenizer
 from common.models.store import save
 
 
