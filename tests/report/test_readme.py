@@ -82,7 +82,7 @@ def test_a_method_stands_with_its_effects_and_what_a_rerun_costs(stored_study):
     assert row[2] == f"{last['difference']:+.1f} [{last['low']:.1f}, {last['high']:.1f}]"
     assert row[-1] == "900 to 1,200"
     assert len(row) == len(readme.HEAD)
-    assert row[5] == "more than GRPO at its rate, more than GRPO one rate lower"
+    assert row[5] == "more / more"
 
 
 def test_grpo_stands_with_its_gain_and_loss_from_the_base_model(stored_study):
