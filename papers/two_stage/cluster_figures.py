@@ -8,6 +8,7 @@ import pandas as pd
 from common.comparison.cluster_figures import Curve, Figure, along
 from common.comparison.gather import Gathered
 from common.palette import colors
+from papers.two_stage.case_study import write_page
 from papers.two_stage.cluster import GREEDY
 
 FIGURES = {  # name -> number in the paper, model, methods
@@ -23,11 +24,12 @@ CURVES = [
 
 
 def draw(root: Path, cells: pd.DataFrame, cluster: Gathered) -> list[Figure]:
-    """Draw every figure whose runs are there as <root>/two_stage/figures/cluster_*. Return for each
-    its caption, or the reason why it was left out.
+    """Draw every figure whose runs are there as <root>/two_stage/figures/cluster_*, and write the
+    case study. Return for each figure its caption, or the reason why it was left out.
 
     cells: not used here; cluster: the gathered cluster runs.
     """
+    write_page(root, cluster.rows)
     return [
         along(
             root,
