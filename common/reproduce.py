@@ -38,16 +38,11 @@ def finish(config: Reproduce) -> None:
     """Draw the figures and write the comparison."""
     from common.comparison.compare import compare
     from common.comparison.figures import draw_paper
-    from common.comparison.gather import gather
     from common.comparison.spec import spec_of
 
     paper, root = config.paper, Path(config.root)
-    if paper in papers():
-        found = gather(root, paper)
-        found.write(root, paper)
-        draw_paper(paper, root)
-        compare(spec_of(paper), root, found=found)
-    else:
-        draw_paper(paper, root)  # it has no claims, and gathers its runs itself
+    draw_paper(paper, root)
+    if paper in papers():  # the others have no claims
+        compare(spec_of(paper), root)
     if config.scale == "smoke":
         print("scale=smoke ran every part once, with a few steps: its numbers mean nothing")

@@ -55,7 +55,7 @@ COMPOSED = ("train", "reproduce", "evaluate")  # their own --help shows the conf
 
 def main() -> None:
     words = sys.argv[1:]
-    if not words or words[0] in HELP:
+    if not words or words[0] in (*HELP, "help"):
         print(help_text())
     elif words[0] == "--version":
         print(f"rlvr-papers {metadata.version('rlvr-papers')}")

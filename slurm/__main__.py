@@ -4,8 +4,8 @@
     rlvr cancel paper=f_grpo
     srun --gpus-per-node=8 rlvr preflight [device=auto|cpu]
 
-status and cancel take scale=NAME and results_dir=FOLDER; status seeds=1,2,3 shows the jobs of these
-seeds alone. preflight checks the node that it runs on, as a job does before it computes: driver,
+status and cancel take scale=NAME and results_dir=FOLDER; status seeds=1,2,3 shows only the jobs of
+these seeds. preflight checks the node that it runs on, as a job does before it computes: driver,
 GPUs and their free memory, flash-attn, shared memory, TMPDIR, a sum over all GPUs.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from common.cli import run
 from common.config.files import known_paper
-from common.config.words import split
+from common.config.words import options, split
 from common.errors import require
 from common.sweeps.chosen import seeds_of
 from slurm.tables import asked_for
@@ -29,11 +29,10 @@ OPTIONS = {
 def main(words: list[str]) -> None:
     verb, *arguments = words or [""]
     require(verb in OPTIONS, "command", verb, f"use one of {', '.join(OPTIONS)}")
-    given, others = split(arguments, OPTIONS[verb])
     if verb == "preflight":
-        require(not others, "preflight", " ".join(others), f"takes {', '.join(given)}")
-        _preflight(**given)
+        _preflight(**options(arguments, OPTIONS[verb]))
         return
+    given, others = split(arguments, OPTIONS[verb])
     paper = known_paper(given["paper"])
     asked = asked_for(paper, given["scale"], others)
     from slurm import status

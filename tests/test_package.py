@@ -39,6 +39,12 @@ def test_bash_completes_verbs_keys_and_names(line, expected):
     assert sorted(choices(line, VERBS)) == expected
 
 
+def test_help_is_a_word_too(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["rlvr", "help"])
+    front.main()
+    assert capsys.readouterr().out.strip() == front.help_text()
+
+
 def test_all_verbs_fit_a_screen():
     lines = front.help_text().splitlines()
     assert len(lines) <= 24
@@ -55,6 +61,10 @@ def test_all_verbs_fit_a_screen():
         (["compare"], "paper=: .*cov_grpo"),
         (["train", "paper=grpo"], "paper=grpo: .*f_grpo"),
         (["report", "result_dir=x"], "result_dir=x.*results_dir"),
+        (["report", "results_dir=nowhere"], "results_dir=nowhere"),
+        (["compare", "paper=f_grpo", "results_dir=nowhere"], "results_dir=nowhere"),
+        (["rescore"], "run=:"),
+        (["preflight", "devise=cpu"], "devise=cpu.*device"),
         (["submit", "paper=fade", "profile=nope"], "profile=nope"),
     ],
     ids=str,

@@ -41,8 +41,9 @@ from common.comparison.gather import (
 from common.comparison.published import labels, published_checked
 from common.comparison.replication import replication
 from common.comparison.spec import Spec, spec_of
-from common.config.files import ROOT, known_paper, names
+from common.config.files import ROOT, STUDY, known_paper, names
 from common.config.words import options
+from common.errors import require
 from common.results import provenance
 from common.results.checks import check_names
 from common.results.files import write, write_csv
@@ -66,6 +67,7 @@ class Comparison:
     left_out: list[str]
     scopes: dict[str, pd.DataFrame]  # the rows that claims are about
     cluster: Gathered  # cluster runs, without rows that two runs give for one cell
+    found: dict[str, Gathering]  # what was gathered of the paper's runs and of the study's
     # the gain of every printed pair of method and baseline, gains.COLUMNS
     gains: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=COLUMNS))
     # own laptop rows against the committed ones, replication.COLUMNS; empty if they are the same
@@ -74,19 +76,32 @@ class Comparison:
 
 def main(words: list[str]) -> None:
     given = options(words, {"paper": "", "results_dir": "results"})
-    compare(spec_of(known_paper(given["paper"])), Path(given["results_dir"]))
+    spec, root = spec_of(known_paper(given["paper"])), Path(given["results_dir"])
+    require(root.is_dir(), "results_dir", root, "no such folder; give one that holds results")
+    compare(spec, root)
 
 
-def compare(spec: Spec, root: Path, found: Gathering | None = None) -> None:
+def compare(spec: Spec, root: Path) -> None:
     """Print the comparison, and write it to <root>/<paper>/: claims.csv, gaps.csv, cells.csv
     (printed cells with a rerun), comparison.csv (all reruns), comparison.md, and,
     where there is something in them, replication.csv, gains.csv and the paper's figures of cluster
-    rows. `found`: what was gathered before."""
+    rows."""
     from common.comparison import cluster_figures
     from common.comparison import text as compare_text
 
-    result = assess(spec, root, found)
+    result = assess(spec, root)
     folder = root / spec.paper
+    page = folder / "comparison.md"
+    for reason in result.left_out[:LEFT_OUT]:
+        print(f"left out: {reason}", file=sys.stderr)
+    if len(result.left_out) > LEFT_OUT:
+        print(f"left out: {len(result.left_out)} in all, see the end of {page}", file=sys.stderr)
+    claims = load(ROOT / "papers" / spec.paper / "claims.yaml")
+    console = Console(markup=False, width=None if sys.stdout.isatty() else WIDTH)
+    console.print(compare_text.headlines(result, claims, REFERENCE / spec.paper))
+    print(compare_text.terminal(result))  # before it writes: the folder may be read-only
+    for paper, runs in result.found.items():
+        runs.write(root, paper)
     rerun = result.summary["scope"] != "published"  # the printed numbers are in published/
     tables = {
         "claims": result.verdicts,
@@ -99,39 +114,24 @@ def compare(spec: Spec, root: Path, found: Gathering | None = None) -> None:
     for name, table in tables.items():
         write_csv(folder / f"{name}.csv", table)
     made = cluster_figures.draw(spec, root, result.cells, result.cluster)
-    page = folder / "comparison.md"
     write(page, compare_text.markdown(result) + cluster_figures.markdown(made))
-    for reason in result.left_out[:LEFT_OUT]:
-        print(f"left out: {reason}", file=sys.stderr)
-    if len(result.left_out) > LEFT_OUT:
-        print(
-            f"left out: {len(result.left_out)} things in all, see the end of {page}",
-            file=sys.stderr,
-        )
-    claims = load(ROOT / "papers" / spec.paper / "claims.yaml")
-    console = Console(markup=False, width=None if sys.stdout.isatty() else WIDTH)
-    console.print(compare_text.headlines(result, claims, REFERENCE / spec.paper))
-    print(compare_text.terminal(result))
     print(f"all of it: {page}; tables (.csv) next to it")
-    print(f"figures:   {folder / 'figures'}")
+    if (folder / "figures").exists():
+        print(f"figures:   {folder / 'figures'}")
     print(f"next:      rlvr report results_dir={quote(str(root))}")
 
 
-def assess(
-    spec: Spec, root: Path, found: Gathering | None = None, reference: Path = REFERENCE
-) -> Comparison:
+def assess(spec: Spec, root: Path, reference: Path = REFERENCE) -> Comparison:
     """Compare the finished runs below `root` with the paper, and the laptop runs also with the
     committed ones in `reference`."""
-    if found is None:
-        found = gather(root, spec.paper)
-        found.write(root, spec.paper)
+    found, of_all = gather(root, spec.paper), gather(root, STUDY)
     problems, reruns = list(found.left_out), {}
     for scope in RERUNS:
         reruns[scope], more = gathered(root, spec.paper, scope, found)
         problems += more
     home = ROOT / "papers" / spec.paper
     stated = load(home / "claims.yaml")
-    study, more = of_study(root, methods_of(stated))
+    study, more = of_study(root, methods_of(stated), of_all)
     problems += more
     reruns[LAPTOP] = joined(reruns[LAPTOP], study)
     printed, more = published_checked(home / "published")
@@ -188,6 +188,7 @@ def assess(
         left_out=list(dict.fromkeys(problems)),
         scopes=scopes,
         cluster=reruns[CLUSTER],
+        found={spec.paper: found, STUDY: of_all},
         replicated=replication(study.rows, of_study(reference, methods_of(stated))[0].rows),
     )
 

@@ -167,7 +167,8 @@ def _changed(a: dict, b: dict) -> str:
 
 def _runs(pattern: str) -> list[Path]:
     """Return the runs of a glob. Raises UserError if one is damaged or unfinished."""
-    runs = [Path(name) for name in sorted(glob.glob(pattern)) if Path(name, "metrics.csv").exists()]
+    named = glob.glob(pattern) or glob.glob(pattern.replace("[", "[[]"))  # brackets in names
+    runs = [Path(name) for name in sorted(named) if Path(name, "metrics.csv").exists()]
     remedy = "matches no folder of a run; quote the glob, or give paper=NAME with a method"
     require(bool(runs), "diff", pattern, remedy)
     for run in runs:

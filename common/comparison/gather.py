@@ -162,11 +162,12 @@ def gathered(
     return Gathered(rows, counts, provenance.table(root, paper, scope, rows)), problems
 
 
-def of_study(root: Path, methods: Collection[str]) -> tuple[Gathered, list[str]]:
+def of_study(
+    root: Path, methods: Collection[str], found: Gathering | None = None
+) -> tuple[Gathered, list[str]]:
     """Return the study's results for these methods on test prompts, which are a paper's laptop
-    results, and what was left out. Its run folders are gathered first, where there are some."""
-    found = gather(root, STUDY)
-    found.write(root, STUDY)
+    results, and what was left out. `found`: what was gathered of its run folders before."""
+    found = found or gather(root, STUDY)
     one, problems = gathered(root, STUDY, LAPTOP, found)
     rows, counts, runs = (
         x[x["method"].isin(methods) & ~x.get("benchmark", x["method"]).str.startswith(DEV)]

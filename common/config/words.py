@@ -66,10 +66,11 @@ def for_hydra(words: Iterable[str]) -> list[str]:
 
 def quoted(word: str) -> str:
     """Return the word, with its value in quotes if Hydra cannot read it otherwise: if the value has
-    a letter outside ASCII, `=` or `#`, or is a path with parentheses (elsewhere they call a
-    function)."""
+    a letter outside ASCII, `=` or `#`, or is a path with parentheses or brackets (elsewhere they
+    call a function or hold a list)."""
     key, _, value = word.partition("=")
-    odd = r"[^\x00-\x7f]|[=#()]" if value.startswith(("/", "./", "../")) else r"[^\x00-\x7f]|[=#]"
+    odd = r"[^\x00-\x7f]|[=#]"
+    odd += r"|[()[\]]" if value.startswith(("/", "./", "../")) else ""
     if not re.search(odd, value) or value[0] in "\"'[{":
         return word
     return f"{key}='" + value.replace("'", r"\'") + "'"

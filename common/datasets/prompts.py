@@ -87,10 +87,8 @@ def own_rows(path: str) -> list:
     UserError naming the line that is not UTF-8 or not JSON."""
     try:
         text = Path(path).read_bytes().decode("utf-8-sig")
-    except FileNotFoundError as error:
-        raise UserError(f"{path}: does not exist; correct the path") from error
     except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from error
+        raise UserError(f"path={path}: {error.strerror}; correct the path") from error
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise UserError(f"{path}, line {line}: is not UTF-8; save the file as UTF-8") from error

@@ -1,6 +1,7 @@
 """`rlvr evaluate`: sample a model on a benchmark, verify, measure."""
 
 import sys
+from shlex import quote
 
 from common.cli import main as hydra_main
 from common.config.compose import CONFIGS
@@ -17,7 +18,5 @@ def _sampled(x: Evaluate) -> None:
 
     path = evaluate(x)
     if x.row is None:
-        print(
-            summary(path, f"rlvr rescore run={path} [eval.verifier.OPTION=VALUE]"), file=sys.stderr
-        )
+        print(summary(path, f"rlvr rescore run={quote(str(path))}"), file=sys.stderr)
     print(path)

@@ -24,6 +24,7 @@ from common.claims.file import LAPTOP, SCOPES
 from common.claims.single import ONE_RUN
 from common.config.files import REFERENCE, ROOT
 from common.config.words import options
+from common.errors import require
 from common.report import verdicts
 from common.report.verdicts import KINDS, UNCLAIMED, ClaimVerdict, Paper
 from common.results.files import write
@@ -48,6 +49,7 @@ NAMES = {
 
 def main(words: list[str]) -> None:
     root = Path(options(words, {"results_dir": "results"})["results_dir"])
+    require(root.is_dir(), "results_dir", root, "no such folder; give one that holds results")
     target = root / "report" / "index.html"
     write(target, build(ROOT / "papers", root, REFERENCE, target.parent))
     print(target)

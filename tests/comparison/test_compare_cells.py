@@ -1,5 +1,6 @@
 """Printed cells beside reruns: intervals, verdicts, footnotes, and the forms they are shown in."""
 
+import shutil
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -258,6 +259,15 @@ def test_what_is_written_and_printed_says_the_same(result, compared, capsys):
     ran = result.cells[result.cells["rerun"].notna()]
     assert stored["verdict"].tolist() == ran["verdict"].tolist()
     assert 0 < len(stored) < len(result.cells)
+
+
+@pytest.mark.sweep
+def test_a_folder_that_cannot_be_written_is_shown_before_it_is_refused(compared, tmp_path, capsys):
+    root = shutil.copytree(compared, tmp_path / "results", ignore=shutil.ignore_patterns("cluster"))
+    write(root / "f_grpo" / "cluster", "no folder")
+    with refuses_file(root / "f_grpo" / "cluster" / "metrics.csv.gz"):
+        compare.compare(SPEC, root)
+    assert "within noise" in capsys.readouterr().out
 
 
 def test_the_headlines_have_what_was_printed_what_you_have_and_what_is_stored():

@@ -140,7 +140,7 @@ def test_counts_from_elsewhere_stand_for_printed_cells(tmp_path):
     assert cell(result)["rerun"] == pytest.approx(12.5)  # (4/16 + 0) / 2
     assert cell(result)["state"] == "ok"
     assert set(result.runs["imported"]) == {"A. Person, 2026"}
-    one, _ = gather.gathered(root, "f_grpo", "cluster")
+    one = result.found["f_grpo"].scopes["cluster"]
     rows, counts = one.rows, one.counts
     at_4 = 50 * pass_at_k([4], 16, [4])[0, 0]
     assert rows.query("method == 'GRPO' and k == 4")["value"].tolist() == pytest.approx([at_4])

@@ -46,8 +46,9 @@ def test_two_methods_of_a_paper_differ_as_its_claims_say(capsys):
 
 
 def test_two_sets_of_run_folders(tmp_path, capsys):
-    runs = {m: [a_run(tmp_path, m, s, p) for s in (1, 2, 3)] for m, p in (("A", 0.5), ("B", 0.3))}
-    globs = [f"{tmp_path}/own/{method}-*" for method in runs]
+    root = tmp_path / "mine [1]"
+    runs = {m: [a_run(root, m, s, p) for s in (1, 2, 3)] for m, p in (("A", 0.5), ("B", 0.3))}
+    globs = [f"{root}/own/{method}-*" for method in runs]
     lines = shown(capsys, *globs)
     assert [line[:2] for line in lines] == [["b", "pass@1"], ["b", "pass@16"]]
     counts = [[pd.read_csv(run / "counts.csv")["c"] / 16 for run in of] for of in runs.values()]

@@ -55,3 +55,9 @@ def test_a_word_that_hydra_could_not_read_is_named(word):
         with pytest.raises(UserError, match=re.escape(word)) as error:
             read(["seed=1", word])
         assert "key=value" in str(error.value)
+
+
+@pytest.mark.parametrize("path", ["/a [b] (c)/d", "./e[1]", "/f=g#h"])
+def test_a_path_may_have_any_sign(path):
+    assert compose("f_grpo", [f"results_dir={path}"])["results_dir"] == path
+    assert compose("f_grpo", ["optim.betas=[0.8,0.9]"])["optim"]["betas"] == [0.8, 0.9]

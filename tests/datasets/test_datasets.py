@@ -98,7 +98,7 @@ def test_a_subset_is_drawn_by_its_seed_in_the_order_of_the_set(local):
         ({"chat": "chatgpt"}, ["chat=chatgpt", "qwen"]),
         ({"split": "test"}, ["split=test"]),
         ({"hub": "no/set"}, ["hub=no/set", "prefetch", "RLVR_DATA"]),
-        ({"path": "nowhere.jsonl"}, ["nowhere.jsonl", "does not exist"]),
+        ({"path": "nowhere.jsonl"}, ["path=nowhere.jsonl"]),
     ],
 )
 def test_mistakes_are_named(hub, changes, parts):

@@ -70,6 +70,7 @@ def test_changed_numbers_are_not_shown_and_said_to_be_left_out(root):
 
 
 def test_tables_without_their_runs_are_reference_and_remember_them(root, tmp_path, monkeypatch):
+    compare.compare(SPEC, root)
     before = compare.assess(SPEC, root).runs.iloc[0]
     committed = shutil.copytree(root, tmp_path / "committed")
     monkeypatch.setattr("common.comparison.gather.REFERENCE", committed)
@@ -85,7 +86,7 @@ def test_tables_without_their_runs_are_reference_and_remember_them(root, tmp_pat
 
 def test_a_run_that_is_gone_is_named_while_others_stay(root):
     cluster_run(root, "DAPO")
-    compare.assess(SPEC, root)
+    compare.compare(SPEC, root)
     shutil.rmtree(root / "f_grpo" / "GRPO-s1")
     result = compare.assess(SPEC, root)
     assert any("GRPO-s1" in x for x in result.left_out)
