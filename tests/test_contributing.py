@@ -83,9 +83,8 @@ def test_a_paper_shows_in_the_report(checkout):
 
 
 @pytest.mark.process
-def test_a_paper_is_known_to_make_submit_and_train(checkout):
+def test_a_paper_is_known_to_make_and_train(checkout):
     assert "sixth" in run(checkout, "make help").splitlines()[-1]
-    assert "table=table1" in run(checkout, f"{RLVR} submit paper=sixth")
     shown = run(checkout, f"{RLVR} train paper=sixth experiment=shrunk --cfg job")
     assert "paper: sixth" in shown
     assert "common.advantages.shrunk.shrunk" in shown
