@@ -113,7 +113,7 @@ setup-cluster: ## make .venv-cluster for CUDA: verl with its vLLM; PYTHON=python
 	touch $(CLUSTER_VENV)/.ready
 
 test-cluster: $(READY) ## a real SLURM, verl and vLLM on this machine, without a GPU; names what is skipped
-	$(MAKE) --jobs=2 --output-sync=target test-slurm test-verl test-verl-start  # beside each other: both wait often
+	$(MAKE) --jobs=2 --output-sync=target test-slurm test-verl test-verl-start  # at the same time: both wait often
 
 test-slurm: $(READY)
 	$(BIN)/python -m pytest -rs -m slurm tests/slurm --ignore=$(RAY)
@@ -131,7 +131,7 @@ test-verl-start: test-slurm $(CLUSTER_VENV)/.ready
 	$(CLUSTER_VENV)/bin/python -m pytest -rs $(IN_SLURM)
 	$(CLUSTER_VENV)/bin/python -m pytest -rs $(RAY)
 
-# What waits and what computes beside each other, the longest first; a failure ends none of the others.
+# What waits and what computes run at the same time, the longest first; a failure ends none of the others.
 gate: ## what .ci/run runs: lint, types, test and test-cluster
 	$(MAKE) --jobs=4 --keep-going --output-sync=target test test-slurm test-verl types lint test-verl-start
 
