@@ -15,6 +15,7 @@ such as one with an empty gold, or a line that is no JSON, gets the outcome erro
 Empty lines are skipped. A log of inspect (`.eval`), finished or not, may take the place of the
 lines: its samples are judged anew.
 
+  problems=FILE    JSONL with the fields that the rows lack, found by problem_id or id
   workers=2        processes
   deadline=S       seconds a row, then its outcome is timeout (math 3, code 120, others 10)
   memory_gb=4      address space of a worker
@@ -27,6 +28,7 @@ import json
 import sys
 from collections import Counter
 from operator import itemgetter
+from pathlib import Path
 from types import ModuleType
 from zipfile import BadZipFile, ZipFile
 
@@ -34,6 +36,7 @@ from common.config.compose import value
 from common.config.resolve import module, resolve
 from common.config.words import pairs, split
 from common.errors import UserError, one_of, require
+from common.results.files import read_jsonl
 from common.types import Verdict
 from common.verifiers.pool import Pool
 
@@ -45,15 +48,17 @@ DEADLINES = {"math": 3.0, "code": 120.0}  # seconds; others 10
 def main(words: list[str]) -> None:
     asked, rest = split(words, {"verifier": ""})
     name = asked["verifier"]
+    given = pairs(rest)
     one_of("verifier", name, NAMES)
     options: dict = {"workers": 2, "deadline": DEADLINES.get(name, 10.0), "memory_gb": 4.0}
-    options |= {key: value(key, text) for key, text in pairs(rest).items()}
+    options |= {k: text if k == "problems" else value(k, text) for k, text in given.items()}
+    problems = options.pop("problems", None)
     settings = {key: options.pop(key) for key in ("workers", "deadline", "memory_gb")}
     node = {"_target_": f"common.verifiers.{name}.verify", **options}
     resolve(node, "verifier")
     with Pool(node, **settings) as pool:
         pool.lenient = True
-        cases = read(sys.stdin.buffer.read())
+        cases = completed(read(sys.stdin.buffer.read()), problems)
         verdicts = verdicts_of(cases, module(node), pool)
     for verdict in verdicts:
         if verdict.reason.partition("=")[0] in options:  # an option is at fault, not a row
@@ -126,3 +131,19 @@ def verdicts_of(cases: list[dict], verifier: ModuleType, pool: Pool) -> list[Ver
             refused[number] = Verdict("error", 0.0, reason=str(error)[:300])
     scored = refused | dict(zip(pairs, pool.map(list(pairs.values())), strict=True))
     return [scored[number] for number in range(len(cases))]
+
+
+def completed(cases: list[dict], problems: str | None) -> list[dict]:
+    """Return the cases with the fields that they lack, or have as null, from the problem of the
+    same id in the file `problems`. A case whose id is not there gets a FAULT."""
+    if problems is None:
+        return cases
+    known = {row["id"]: row for row in read_jsonl(Path(problems))}
+    whole = []
+    for case in cases:
+        key = case.get("problem_id", case.get("id"))
+        if key not in known and FAULT not in case:
+            case = case | {FAULT: f"{problems}: has no problem id={key!r}, which it refers to"}
+        given = {field: v for field, v in case.items() if v is not None}
+        whole.append(known.get(key, {}) | given)
+    return whole
