@@ -19,37 +19,19 @@ IFEVAL = "common.verifiers.ifeval.verify"
 NEEDED = ("lm_eval", "langdetect", "immutabledict", "nltk")  # of `lm-eval[ifeval]`
 
 
-def settings(paper: str, name: str) -> tuple:
+@pytest.mark.parametrize(("paper", "name"), ROWS)
+def test_a_row_would_not_end_only_on_the_cluster(paper, name):
     x, a = experiment(name, paper), assumptions()
-    context = a.models[x.model.path].context
-    longest = a.prompts(x.data.name).longest
-    return x, context, config.settings(x, PLACE, longest, context, {})
-
-
-@pytest.mark.parametrize(("paper", "name"), ROWS)
-def test_vllm_reads_no_more_tokens_than_the_model(paper, name):
-    x, context, keys = settings(paper, name)
-    longest = keys["data.max_prompt_length"]
-    asked_for = max(x.sampling.max_tokens, x.eval.max_tokens)
-    assert keys["actor_rollout_ref.rollout.max_model_len"] == min(longest + asked_for, context)
-    assert longest < context
-
-
-@pytest.mark.parametrize(("paper", "name"), ROWS)
-def test_verls_store_has_no_cap_on_samples(paper, name):
-    _, _, keys = settings(paper, name)
+    context, longest = a.models[x.model.path].context, a.prompts(x.data.name).longest
+    keys = config.settings(x, PLACE, longest, context, {})
+    # vLLM reads no more tokens than the model
+    asked_for = keys["data.max_prompt_length"] + max(x.sampling.max_tokens, x.eval.max_tokens)
+    assert keys["actor_rollout_ref.rollout.max_model_len"] == min(asked_for, context)
+    assert keys["data.max_prompt_length"] < context
+    # verl's store has no cap on samples, and the row saves by the clock
     assert keys["transfer_queue.backend.SimpleStorage.total_storage_size"] is None
-
-
-@pytest.mark.parametrize(("paper", "name"), ROWS)
-def test_a_row_saves_by_the_clock(paper, name):
-    _, _, keys = settings(paper, name)
     assert keys["trainer.save_freq"] is None
-
-
-@pytest.mark.parametrize(("paper", "name"), ROWS)
-def test_a_kl_penalty_has_its_reference_model(paper, name):
-    x, _, keys = settings(paper, name)
+    # a KL penalty has its reference model
     used = [keys["actor_rollout_ref.actor.use_kl_loss"], keys["algorithm.use_kl_in_reward"]]
     assert used.count(True) == (x.method.kl_coef > 0)
 
