@@ -18,6 +18,7 @@ import processes
 import pytest
 from tiny import TINY
 
+os.fsync = lambda _: None  # it guards against a failure of the machine, and a busy disk is slow
 NEEDS = {"pretrained": "trains", "slurm": "slurm"}  # a fixture, and the marker of who asks for it
 
 
