@@ -5,9 +5,6 @@ import os
 os.environ["OMP_NUM_THREADS"] = "1"  # read when torch is first imported
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
-os.fsync = lambda _: (
-    None
-)  # it guards only against a failure of the machine, and a busy disk is slow
 
 import fcntl
 import multiprocessing
