@@ -59,7 +59,7 @@ def test_of_two_values_of_one_row_none_counts():
 )
 def test_an_evaluation_with_bad_counts_is_named_and_left_out(tmp_path, line, words):
     (tmp_path / "f.csv").write_text(
-        f"benchmark,problem_id,n,c\nb,0,8,1\nb,1,8,1\n{line}\nx,0,4,1\n"
+        f"benchmark,problem_id,n,c\nb,0,8,1\nb,1,8,1\n{line}\nx,0,8,1\n"
     )
     counts = pd.read_csv(tmp_path / "f.csv", dtype={"problem_id": str})
     kept, (message,) = check_counts(counts, "f.csv")
