@@ -1,12 +1,12 @@
-"""CONTRIBUTING.md is executed in a copy of the checkout, and the documents name nothing that is not
-there."""
+"""CONTRIBUTING.md is executed in a copy of the checkout with the files of its examples, and the
+documents name nothing that is not there."""
 
 import csv
 import html
 import json
 import re
+import shutil
 import sys
-import tomllib
 from pathlib import Path
 
 import documents
@@ -16,6 +16,8 @@ from tiny import ROOT
 from rlvr_papers.__main__ import VERBS
 
 DOCUMENT = ROOT / "CONTRIBUTING.md"
+EXAMPLES = ROOT / "tests" / "contributed"
+ADDED = {str(file.relative_to(EXAMPLES)) for file in EXAMPLES.rglob("*.*") if file.is_file()}
 PATH = re.compile(r"(?<![\w/>.])((?:common|papers|slurm|configs|tests|bench)/[\w./-]+\.\w+)")
 TO_BE_MADE = {"configs/slurm/mine.yaml"}  # by the reader
 RLVR = ".venv/bin/rlvr"
@@ -36,12 +38,14 @@ def executed(folder: Path, section: str) -> str:
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory) -> Path:
-    """The checkout and the document's files; of the papers one, for the report takes three seconds
-    for each."""
+    """The checkout with the examples; of the papers one, for the report takes three seconds for
+    each."""
     folder = tmp_path_factory.mktemp("checkout")
     documents.copied(folder, r"results/|tests/|papers/(?!f_grpo|study|__init__)")
     (folder / ".venv").symlink_to(sys.prefix)
-    documents.written(DOCUMENT, folder)
+    assert ADDED
+    assert not [name for name in ADDED if (folder / name).exists()]
+    shutil.copytree(EXAMPLES, folder, dirs_exist_ok=True)
     return folder
 
 
@@ -99,7 +103,7 @@ def pages() -> list[Path]:
 @pytest.mark.parametrize("file", pages(), ids=lambda file: str(file.relative_to(ROOT)))
 def test_links_and_modules_of_the_documents_are_there(file):
     text = file.read_text()
-    made = set(documents.files(file))
+    made = ADDED | set(documents.files(file))
     for link in re.findall(r"\]\((?!https?:)([^)#\s]+)", documents.BLOCK.sub("", text)):
         assert (file.parent / link).exists(), link
     for path in set(PATH.findall(text)) - TO_BE_MADE:
@@ -109,7 +113,7 @@ def test_links_and_modules_of_the_documents_are_there(file):
 
 
 def exists(name: str, made: set[str]) -> bool:
-    """Whether a dotted name is a module or package of ours or of the document's, or a word of the
+    """Whether a dotted name is a module or package of ours or of the examples, or a word of the
     module before its last dot."""
     path, last = Path(name.replace(".", "/")), name.rpartition(".")[2]
     if any(file.startswith((f"{path}/", f"{path}.py", f"{path.parent}.py")) for file in made):
@@ -129,13 +133,3 @@ def test_targets_and_verbs_that_the_documents_name_are_there():
                 assert name in targets, f"{file.name}: make {word}"
         for verb in re.findall(r"(?:^|[`/ ])rlvr ([a-z][a-z-]*)", text, re.M):
             assert verb in VERBS, f"{file.name}: rlvr {verb}"
-
-
-def test_the_layers_are_those_of_the_contract():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    (contract,) = [c for c in project["tool"]["importlinter"]["contracts"] if c.get("exhaustive")]
-    table = DOCUMENT.read_text().split("| layer | package")[1].split("\n\n")[0]
-    layers = [set() for _ in contract["layers"]]
-    for layer, names in re.findall(r"^\| (\d+) \| (.*?) \|", table, re.M):
-        layers[int(layer)] |= set(re.findall(r"\w+", names))
-    assert layers == [set(re.findall(r"\w+", names)) for names in reversed(contract["layers"])]
