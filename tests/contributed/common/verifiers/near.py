@@ -7,7 +7,7 @@ reference, response, example = countdown.reference, countdown.response, countdow
 
 
 def verify(response: str, reference: str, *, within: int) -> Verdict:
-    """As `countdown.verify`; an expression whose value is off by at most `within` is correct too."""
+    """As `countdown.verify`; an expression that is off by at most `within` is correct too."""
     verdict = countdown.verify(response, reference)
     if verdict.outcome != "wrong" or not verdict.reason.startswith("equals "):
         return verdict
