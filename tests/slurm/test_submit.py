@@ -67,27 +67,16 @@ def test_jobs_import_the_snapshot_not_the_checkout(lab):
     assert "this is the snapshot" in lab.show()
 
 
-def test_a_results_folder_of_any_name(lab):
-    lab.root = lab.root.rename(lab.root.with_name("100%u of it's"))
-    runs = lab.runs(1, 2, overrides=(f'results_dir="{lab.root}"', "optim.steps=2", "eval.every=2"))
-    lab.submit(runs, partition="high")
-    statuses = lab.settled()
-    assert {statuses[run.run_id].state for run in runs} == {"done"}, lab.show()
-    logs = {Path(row["log"]) for row in records.latest(lab.root, lab.paper).values()}
-    assert len(logs) == 3  # an array of two, and the comparison
-    assert all(log.exists() for log in logs)
-    with refuses("results_dir", lab.root / "%j"):
-        records.create(lab.root / "%j", lab.paper)
-
-
 def test_two_methods_are_trained_evaluated_and_compared(lab):
-    """The whole path: an array of three trainings, evaluations by dependency, comparison, rows."""
+    """The whole path: an array of three trainings, evaluations by dependency, comparison, rows, in
+    a folder of any name."""
+    lab.root = lab.root.rename(lab.root.with_name("100%u of it's"))
+    same = (*SHORT, "scope=cluster", f'results_dir="{lab.root}"')
     runs = [
         run
         for name, seeds in (("grpo", (1, 2)), ("f_grpo", (1,)))
         for run in lab.runs(
-            *seeds,
-            overrides=(f"method={name}", f"name={name}", f"label={name}", *SHORT, "scope=cluster"),
+            *seeds, overrides=(f"method={name}", f"name={name}", f"label={name}", *same)
         )
     ]
     evaluated = lab.evaluations(runs, checkpoint="best", baselines={"f_grpo": "grpo"})
@@ -95,6 +84,11 @@ def test_two_methods_are_trained_evaluated_and_compared(lab):
     assert [line.split()[:2] for line in said[2:-1]] == [["train", "3"], *[["evaluate", "1"]] * 3]
     statuses = lab.settled()
     assert {one.state for one in statuses.values()} == {"done"}, lab.show()
+    logs = {Path(row["log"]) for row in records.latest(lab.root, lab.paper).values()}
+    assert len(logs) == 3 + 3 + 1
+    assert all(log.exists() for log in logs)
+    with refuses("results_dir", lab.root / "%j"):
+        records.create(lab.root / "%j", lab.paper)
     assert lab.show().count("benchmark 2/2  chunk 6/6") == 3
     rows = gather(lab.root, "f_grpo").scopes["cluster"].rows
     for e in evaluated:
