@@ -23,7 +23,7 @@ from slurm.submit import submit
 from slurm.tables import Chosen
 
 PATIENCE = 900  # seconds: the machine may be busy
-STEPS = 40  # of a run: about three seconds on a core of its own
+STEPS = 24  # of a run: a test holds its sixteenth (hold.py)
 
 # What an evaluation samples, as the words of `rlvr evaluate`.
 SETS = {"Natural": ["eval=countdown_natural"], "Rare": ["eval=countdown_rare"]}

@@ -250,7 +250,7 @@ def counts_for(passk: tuple[tuple[str, float], ...], problems: int, n: int) -> n
     while True:  # one problem's count at a time, and, where that helps no more, two
         moved = one_move(c, values, error)
         best = norm(moved).argmin()
-        if norm(error) < 0.01 * problems:
+        if norm(error) < 0.05 * problems:
             return c
         if norm(moved)[best] >= norm(error) - 1e-9:
             if len(names) > 2:  # a ladder: near enough, and its pairs would take seconds
