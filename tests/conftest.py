@@ -10,7 +10,6 @@ import fcntl
 import multiprocessing
 import shutil
 from pathlib import Path
-from unittest.mock import patch
 
 import processes
 import pytest
@@ -64,13 +63,6 @@ def tiny(results):
         return load([*TINY, f"results_dir={results}", *overrides], "f_grpo")
 
     return make
-
-
-@pytest.fixture(scope="module")
-def few_draws():
-    """Subsampling draws 500 times, not 50,000: for tests that do not read its p-values."""
-    with patch("common.claims.gaps.DRAWS", 500):
-        yield
 
 
 @pytest.fixture

@@ -1,6 +1,10 @@
+from unittest.mock import patch
+
 import pytest
 
 
-@pytest.fixture(scope="module", autouse=True)
-def quick(few_draws):
-    """No verdict of this folder reads a p-value of the subsampling."""
+@pytest.fixture(scope="package", autouse=True)
+def few_draws():
+    """Subsampling draws 500 times: no verdict reads its p-values."""
+    with patch("common.claims.gaps.DRAWS", 500):
+        yield

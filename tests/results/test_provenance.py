@@ -15,7 +15,7 @@ from common.results.provenance import GREY
 
 SPEC = spec_of("f_grpo")
 
-pytestmark = [pytest.mark.sweep, pytest.mark.usefixtures("few_draws")]
+pytestmark = pytest.mark.sweep
 
 
 @pytest.fixture(scope="module")
