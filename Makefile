@@ -35,7 +35,7 @@ setup: $(VENV)/.ready ## make .venv with pinned versions
 $(VENV)/.ready: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; v = "%d.%d" % sys.version_info[:2]; sys.exit(sys.version_info < (3, 11) and \
 	  "error: PYTHON=$(PYTHON): Python " + v + ", and the packages need 3.11 or newer; set PYTHON=python3.12")'
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv --upgrade-deps $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,ifeval]'
 	touch $@
@@ -87,7 +87,7 @@ setup-cluster-cpu: $(CLUSTER_VENV)/.ready ## make .venv-cluster: verl and vLLM f
 
 # --no-deps: the file is the whole environment; torch first and with its dependencies, as above.
 $(CLUSTER_VENV)/.ready: pyproject.toml constraints-cluster-cpu.txt
-	$(PYTHON) -m venv $(CLUSTER_VENV)
+	$(PYTHON) -m venv --upgrade-deps $(CLUSTER_VENV)
 	$(CLUSTER_VENV)/bin/pip install --quiet --disable-pip-version-check torch==2.13.0
 	$(CLUSTER_VENV)/bin/pip install --quiet --disable-pip-version-check --no-deps \
 	  -r constraints-cluster-cpu.txt -e .

@@ -6,8 +6,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import NamedTuple
 
-from common.comparison.published import published, reruns_of
-from common.config.files import ROOT
+from common.comparison.published import naming_runs, reruns_of
 from common.config.words import some_of
 from common.errors import require
 from common.evaluation.config import Evaluate
@@ -139,6 +138,6 @@ def _of(paper: str, name: str, table: Table) -> Callable[[str, str], bool]:
         return lambda of_table, run: True
     if table.rows != PRINTED:
         return lambda of_table, run: of_table == table.rows
-    printed = published(ROOT / "papers" / paper / "published")
+    printed = naming_runs(paper)
     mine = reruns_of(paper, printed[printed["table"] == name])
     return lambda of_table, run: (of_table, run) in mine

@@ -79,14 +79,15 @@ def reruns_of(paper: str, cells: pd.DataFrame) -> set[tuple[str, str]]:
 
 
 @cache
-def _naming_runs(paper: str) -> pd.DataFrame:
+def naming_runs(paper: str) -> pd.DataFrame:
+    """Return the printed cells that name a run, or several."""
     printed = published(ROOT / "papers" / paper / "published")
     return printed.dropna(subset=["run"]) if "run" in printed else printed.iloc[:0].assign(run="")
 
 
 def same_runs(paper: str) -> list[SameRun]:
     """Return the printed rows that name a run of another table or of another label."""
-    printed = _naming_runs(paper)
+    printed = naming_runs(paper)
     alone, found = printed[~printed["run"].str.contains(";")], {}
     for (table, method, _), cells in alone.groupby(["table", "method", "model"], sort=False):
         for run, its in cells.groupby("run", sort=False):
@@ -107,7 +108,7 @@ def same_runs(paper: str) -> list[SameRun]:
 def joined(paper: str, how: dict[tuple[str, str], tuple[How, str]]) -> list[Joined]:
     """Return the printed cells that name several runs. `how`: (table, metric) -> how the runs'
     values are joined, and the metric of these values."""
-    printed = _naming_runs(paper)
+    printed = naming_runs(paper)
     found = []
     for cell in printed[printed["run"].str.contains(";")].to_dict("records"):
         of = tuple(

@@ -38,9 +38,11 @@ def check_rows(rows: pd.DataFrame, place: str) -> tuple[pd.DataFrame, list[str]]
     key = [name for name in KEY if name in rows]
     messages, bad = [], np.zeros(len(rows), bool)
     repeated = rows.duplicated(key, keep=False).to_numpy()
-    first = ~rows.duplicated(key).to_numpy()
-    values = rows.groupby(key, dropna=False)["value"].transform("nunique", dropna=False)
-    several = (values > 1).to_numpy()
+    several, first = repeated.copy(), ~repeated
+    if repeated.any():
+        first = ~rows.duplicated(key).to_numpy()
+        values = rows.groupby(key, dropna=False)["value"].transform("nunique", dropna=False)
+        several = (values > 1).to_numpy()
     reasons = [
         (number.isna() | np.isinf(number), "value={value} is not a number"),
         (share & ((number < 0) | (number > 100)), "value={value} percent lies outside 0..100"),

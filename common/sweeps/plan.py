@@ -159,9 +159,10 @@ class Reproduce:
 
     def named(self, patterns: list[str]) -> list[str]:
         """Return the names of the rows that match. Raises UserError for a pattern without any."""
-        known, found = [*rows(self.paper), *(OF_STUDY + name for name in rows(STUDY))], []
+        known = dict.fromkeys([*rows(self.paper), *(OF_STUDY + name for name in rows(STUDY))])
+        found: list[str] = []
         for pattern in patterns:
-            named = fnmatch.filter(known, pattern)
+            named = [pattern] if pattern in known else fnmatch.filter(known, pattern)
             require(bool(named), "rows", pattern, f"{self.paper} has no such row")
             found += named
         return found
