@@ -90,11 +90,12 @@ def as_printed(spec: Spec, rows: pd.DataFrame, printed: pd.DataFrame) -> pd.Data
 def same_runs(spec: Spec, frame: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
     """Return rows or counts of cluster runs, with a copy under every printed row that is the same
     run, for the models that the row is printed for."""
-    parts = [frame]
+    parts, of = [frame], ["table", "method"]
+    measured, models = frame.groupby(of).indices, printed.groupby(of)["model"].agg(set)
     for one in spec.same_runs:
-        same = frame[(frame["table"] == one.of_table) & (frame["method"] == one.of_method)]
-        its = printed[(printed["table"] == one.table) & (printed["method"] == one.method)]
-        same = same[same["model"].isin(its["model"])].assign(table=one.table, method=one.method)
+        same = frame.iloc[measured.get((one.of_table, one.of_method), [])]
+        same = same[same["model"].isin(models.get((one.table, one.method), ()))]
+        same = same.assign(table=one.table, method=one.method)
         if one.steps:
             same = same[same["step"].isin(one.steps)]
             step = same["step"].astype(int).astype(str)

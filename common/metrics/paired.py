@@ -256,6 +256,7 @@ def subsample_means(counts: bytes, n: int, k: int, m: int, draws: int, seed: tup
     return means / len(c)
 
 
+@lru_cache(maxsize=4096)  # sets share counts: 10 MB at n = 1024
 def _hypergeometric(c: int, n: int, m: int) -> np.ndarray:
     """Return P(x of the m are correct) for x = 0..m, if c of n are.
 
