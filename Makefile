@@ -113,27 +113,24 @@ setup-cluster: ## make .venv-cluster for CUDA: verl with its vLLM; PYTHON=python
 	touch $(CLUSTER_VENV)/.ready
 
 test-cluster: $(READY) ## a real SLURM, verl and vLLM on this machine, without a GPU; names what is skipped
-	$(MAKE) --jobs=2 --output-sync=target test-slurm test-verl test-verl-start  # at the same time: both wait often
+	$(MAKE) --jobs=2 --output-sync=target test-slurm test-verl  # at the same time: both wait often
 
-test-slurm: $(READY)
+# A machine has one SLURM at a time. What starts verl takes longest (and 10 GB), so it comes first.
+test-slurm: $(READY) test-verl-start
 	$(BIN)/python -m pytest -rs -m slurm tests/slurm --ignore=$(RAY)
 
-# A full machine makes Ray kill a training: test_verl_run takes 10 GB, test_verl_in_slurm 7, vLLM's engines in the other
-# files 6. So the first of these begins, and the second waits for it (one_start in conftest.py).
-test-verl: $(CLUSTER_VENV)/.ready
-	$(CLUSTER_VENV)/bin/python -m pytest -rs $(FIRST) $(filter-out $(FIRST) $(IN_SLURM),$(wildcard tests/cluster/test_*.py))
-
-FIRST := tests/cluster/test_verl_run.py
-IN_SLURM := tests/cluster/test_verl_in_slurm.py
-
-# A machine has one SLURM at a time.
-test-verl-start: test-slurm $(CLUSTER_VENV)/.ready
-	$(CLUSTER_VENV)/bin/python -m pytest -rs $(IN_SLURM)
+test-verl-start: $(CLUSTER_VENV)/.ready
+	$(CLUSTER_VENV)/bin/python -m pytest -rs $(START)
 	$(CLUSTER_VENV)/bin/python -m pytest -rs $(RAY)
+
+START := tests/cluster/test_verl_run.py
+
+test-verl: $(CLUSTER_VENV)/.ready
+	$(CLUSTER_VENV)/bin/python -m pytest -rs $(filter-out $(START),$(wildcard tests/cluster/test_*.py))
 
 # What waits and what computes run at the same time, the longest first; a failure ends none of the others.
 gate: ## what .ci/run runs: lint, types, test and test-cluster
-	$(MAKE) --jobs=4 --keep-going --output-sync=target test test-slurm test-verl types lint test-verl-start
+	$(MAKE) --jobs=4 --keep-going --output-sync=target test test-verl-start test-slurm test-verl types lint
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -5,7 +5,6 @@ engine of test_verl_on_cuda.py and the whole run of test_verl_run.py. Else GPUs 
 """
 
 import atexit
-import fcntl
 import os
 import shutil
 import tempfile
@@ -28,14 +27,6 @@ def pytest_collection_modifyitems(items):
         here = item.path.parent == Path(__file__).parent
         if DEVICE == "cuda" and here and item.path.name not in ON_GPUS:
             item.add_marker(pytest.mark.skip(reason="CLUSTER_TESTS=cuda: for the CPU"))
-
-
-@pytest.fixture(scope="module")
-def one_start():
-    """No other tests of this checkout start verl until this module's tests have ended."""
-    with open(__file__) as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 if find_spec("verl"):  # where it is missing the tests are skipped, and others share this process

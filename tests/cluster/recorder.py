@@ -1,6 +1,6 @@
 """Our agent loop as verl's workers run it in a test: it also notes what vLLM answered, token by
-token, in the file that RECORDED names, and lets a test hold the training: where HELD_AFTER names a
-file, nothing is drawn once it is there."""
+token, in the file that RECORDED names, and lets a test hold the training: HELD names two files, and
+once the first is there, nothing is drawn before the second is."""
 
 import asyncio
 import json
@@ -11,8 +11,8 @@ from common.backends.verl.agent import RawPrompt
 
 class Recorder(RawPrompt):
     async def run(self, sampling_params: dict, priority: int = 0, **row):
-        after = os.environ.get("HELD_AFTER")
-        while after and os.path.exists(after):
+        after, until = os.environ["HELD"].split(":")
+        while os.path.exists(after) and not os.path.exists(until):
             await asyncio.sleep(0.1)
         answer = await super().run(sampling_params, priority, **row)
         line = {

@@ -1,19 +1,12 @@
-"""What the tests of whole verl runs share: a tiny model, its flags, and what a run leaves.
-
-`python tests/cluster/runs.py ARGUMENTS` is `rlvr train paper=f_grpo` with the agent
-loop of recorder.py, and leaves verl's files of validation samples.
-"""
+"""What the tests of whole verl runs share: a tiny model, its flags, and what a run leaves."""
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import psutil
 
-from common import train
-from common.backends.verl import backend, config
 from common.config.files import ROOT
 from common.experiment import load
 from common.models import load as load_module
@@ -97,22 +90,3 @@ def of_this_run(run: Path) -> list[int]:
         if any(str(run) in word for word in words):
             pids.append(process.pid)
     return pids
-
-
-def main() -> None:
-    settings, finish, key = config.settings, backend.finish, "agent_loop_config_path"
-
-    def recording(*arguments):
-        loops = str(Path(__file__).with_name("recorder.yaml"))
-        return {**settings(*arguments), f"actor_rollout_ref.rollout.agent.{key}": loops}
-
-    def kept(x, run, place):  # a run deletes verl's own files
-        shutil.copytree(place.work / "validation", run.path.parent / "validation")
-        finish(x, run, place)
-
-    config.settings, backend.finish = recording, kept
-    train.main(["paper=f_grpo", *sys.argv[1:]])
-
-
-if __name__ == "__main__":
-    main()

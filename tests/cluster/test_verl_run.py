@@ -1,31 +1,30 @@
-"""A real training with all that must outlive a kill: a controller (FADE) and a memory network that
-samples along (DLC), on two ranks with a vLLM each. Killed after its first checkpoint, then finished
-by the same command.
+"""A training of verl in a real SLURM with all that must outlive a stop: a controller (FADE) and a
+memory network that samples along (DLC), on two ranks with a vLLM each. It is told to stop in its
+second step, saves it, requeues itself and goes on. Next to it are an evaluation and the comparison.
 
-Every number is checked against the local backend's own functions on the recorded tokens.
+Every number is checked against the local backend's own functions on the recorded tokens. With
+CLUSTER_TESTS=cuda the jobs are processes of this machine, nothing is recorded and nothing stops.
 """
 
 import copy
 import os
-import signal
-import subprocess
 import sys
-import time
-from contextlib import suppress
+from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 
 import pandas as pd
-import psutil
 import pytest
 import torch
 from runs import DEVICE, flags, of_this_run, policy, pretrained
 
-from common import watch
+sys.path.append(str(Path(__file__).parents[1] / "slurm"))
+
+from lab import Lab, running, sh
+
 from common.backends import snapshots
 from common.backends.prompts import prompts
-from common.backends.verl import backend
-from common.config.files import ROOT
+from common.backends.verl.progress import STOP
 from common.experiment import load
 from common.losses import contributions
 from common.methods import binding as loop
@@ -33,6 +32,8 @@ from common.models.policy import log_probs
 from common.results.collect import verify
 from common.results.files import read_csv, read_jsonl
 from common.rollout.dlc import MemoryNetwork, importance, memory_network
+from common.sweeps.plan import Sweep, evaluations_of
+from common.sweeps.profiles import load_profile
 from common.types import RolloutBatch
 from common.verifiers import countdown
 
@@ -40,99 +41,101 @@ pytestmark = pytest.mark.skipif(
     find_spec("verl") is None, reason="verl is not installed here: make test-cluster runs these"
 )
 exact = pytest.mark.skipif(DEVICE != "cpu", reason="float32, digit by digit: on the CPU")
-STEPS, PROMPTS, GROUP, RANKS = 3, 4, 8, 2
+STEPS, PROMPTS, GROUP, DRAWN = 3, 4, 8, "drawn.jsonl"
 CAP = 1.1  # of the importance ratio: a quarter of the tokens are above
 # right a quarter of the time: a step in which all groups are right or wrong alike shows no loss
 BETTER = ["model.pretrain.demonstrations=30000", "model.pretrain.layers=2"]
-PATIENCE = 1800  # seconds for a start of verl: the machine may be busy
-METHOD = ["method=fade", "method.controller.beta=0.3", "method.clock=rollout"]
-SAMPLER = f"method.sampler={{mu:0.2,lr:3e-3,start:policy,shrink:1,importance_cap:{CAP}}}"
-
-
-def command(arguments: list[str], log: Path, recorded: Path, **more: str) -> subprocess.Popen:
-    """`rlvr train paper=f_grpo <arguments>` in a session of its own, its responses recorded; `more`
-    is environment."""
-    paths = [str(ROOT), str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
-    with open(log, "ab") as output:
-        return subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("runs.py")), *arguments],
-            cwd=ROOT,
-            env=os.environ
-            | {"PYTHONPATH": os.pathsep.join(paths), "RECORDED": str(recorded)}
-            | {"RANKS": str(RANKS)}
-            | more,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-
-
-def stopped(trained: subprocess.Popen, log: Path, run: Path, part: str) -> None:
-    """Stop a part of a training run: the run ends by itself, names the part, the log and how to
-    resume, and leaves nothing running."""
-    family = [psutil.Process(pid) for pid in of_this_run(run) if pid != trained.pid]
-    found = [one.pid for one in watch.parts(family) if part in one.name and not one.copy]
-    assert DEVICE != "cpu" or len(found) == RANKS
-    os.kill(found[0], signal.SIGSTOP)
-    code = trained.wait(600)
-    said = log.read_text()
-    assert code == 2, said[-5000:]  # of an error that is the user's to read (common/errors.py)
-    assert part in said.split("the last lines:")[0]
-    last = max((run / "work" / "log").glob("*.txt"))  # where Ray does not come up it starts again
-    for text in ("is stopped (SIGSTOP)", str(last), "to resume from step"):
-        assert text in said
-    until = time.monotonic() + 300
-    while of_this_run(run) and time.monotonic() < until:
-        time.sleep(0.5)
-    assert of_this_run(run) == []
+PATIENCE = 3600  # seconds for all of it: a start of verl takes three minutes of a core
+HERE = Path(__file__).parent
+MORE = [
+    f"optim.steps={STEPS}",
+    f"sampling.group_size={GROUP}",
+    "eval.every=1",
+    "keep_at=[1,2]",
+    "checkpoint_every=null",
+    "covariances=true",
+    "method=fade",
+    "method.controller.beta=0.3",
+    "method.clock=rollout",
+    f"method.sampler={{mu:0.2,lr:3e-3,start:policy,shrink:1,importance_cap:{CAP}}}",
+]
 
 
 @pytest.fixture(scope="module")
-def resumed(one_start, tmp_path_factory):
-    """(Experiment, run folder, step -> recorded responses, those of the last evaluation)."""
-    folder = tmp_path_factory.mktemp("verl-resumed")
-    more = [
-        f"optim.steps={STEPS}",
-        f"sampling.group_size={GROUP}",
-        "eval.every=1",
-        "keep_at=[1,2]",
-        "checkpoint_every=null",
-        "covariances=true",
-        *METHOD,
-        SAMPLER,
-    ]
-    arguments = flags(pretrained(folder, *BETTER), folder, *more)
-    x = load(arguments, "f_grpo")
-    run, log = folder / "f_grpo" / x.run_id, folder / "log.txt"
-    latest = run / "work" / "checkpoints" / "latest_checkpointed_iteration.txt"
-    first = command(arguments, log, folder / "first.jsonl", HELD_AFTER=str(latest))
-    try:
-        until = time.monotonic() + PATIENCE
-        while not latest.exists() and first.poll() is None and time.monotonic() < until:
-            time.sleep(0.1)
-        assert latest.exists(), log.read_text()[-5000:]
-        stopped(first, log, run, "VLLM::EngineCore")  # what nobody but us notices
-    finally:
-        for left in of_this_run(run):  # of one that has failed the drill
-            with suppress(ProcessLookupError):
-                os.kill(left, signal.SIGKILL)
-        first.wait()
-    reached = backend.checkpointed(run / "work")
-    assert 1 <= reached < STEPS
-    second = command(arguments, log, folder / "second.jsonl")
-    assert second.wait(PATIENCE) == 0, log.read_text()[-5000:]
-    before, after = (read_jsonl(folder / f"{name}.jsonl") for name in ("first", "second"))
+def swept(tmp_path_factory):
+    """(lab, the Experiment), all jobs of which have ended."""
+    folder = tmp_path_factory.mktemp("verl-run")
+    model, root, go = pretrained(folder, *BETTER), folder / "results", folder / "go"
+    with running() if DEVICE == "cpu" else nullcontext() as cluster:
+        lab = Lab(cluster, root, lambda *words: load(flags(model, root, *words), "f_grpo"))
+        x, base = lab.tiny(*MORE), lab.tiny("optim.steps=0", "label=base")
+        work = root / "f_grpo" / x.run_id / "work"
+        saved = work / "checkpoints" / "latest_checkpointed_iteration.txt"
+        if DEVICE == "cpu":
+            paths = os.pathsep.join([os.environ["PYTHONPATH"], str(HERE)])
+            loops = {"AGENT_LOOPS": str(HERE / "recorder.yaml"), "HELD": f"{saved}:{go}"}
+            os.environ.update(loops, PYTHONPATH=paths, RECORDED=str(folder / DRAWN), RANKS="2")
+        else:
+            lab.profile = load_profile("local")
+        words = {"Natural": ["eval=countdown_natural", "eval.prompts.size=2"]}
+        wanted = evaluations_of([base], Sweep("t", [], [], [], benchmarks=words, n=8))
+        # 0.6 of the lead is what a step and its checkpoint may take; CPUs as verl reserves them
+        limits = dict(time_min=60, memory_gb=12, signal_lead_s=600, cpus_per_node=6)
+        lab.submit([x, base], wanted, **limits)
+        if DEVICE == "cpu":
+            lab.wait(lambda: saved.exists() or not sh("squeue", "-h"), PATIENCE)
+            assert saved.exists(), lab.show()  # else the job has failed
+            sh("scancel", "--signal=USR2", lab.job(x))  # as before a time limit
+            lab.wait((work / STOP).exists)
+            go.touch()
+            lab.hasten()
+            lab.settled(PATIENCE)
+        lab.wait(lambda: not any(one.queued for one in lab.statuses().values()), PATIENCE)
+        yield lab, x
+
+
+@pytest.fixture(scope="module")
+def run(swept):
+    """(Experiment, run folder)."""
+    lab, x = swept
+    return x, lab.root / lab.paper / x.run_id
+
+
+@pytest.fixture(scope="module")
+def recorded(run):
+    """(step -> recorded responses, those of the last evaluation)."""
+    x, folder = run
+    rows = read_jsonl(folder.parents[2] / DRAWN)
     size = PROMPTS * GROUP
-    chosen = [row for row in before if row["source"] == "train"][: reached * size]
-    chosen += [row for row in after if row["source"] == "train"]
-    assert len(chosen) == STEPS * size
-    steps = {i + 1: chosen[i * size : (i + 1) * size] for i in range(STEPS)}
-    evaluated = [row for row in after if row["source"] != "train"][-2 * 4 * x.eval.n :]
-    return x, run, steps, evaluated
+    drawn = [row for row in rows if row["source"] == "train"]
+    assert len(drawn) == STEPS * size
+    steps = {i + 1: drawn[i * size : (i + 1) * size] for i in range(STEPS)}
+    return steps, [row for row in rows if row["source"] != "train"][-2 * 4 * x.eval.n :]
 
 
-def test_it_ends_as_if_nothing_had_happened(resumed):
-    x, run, _, _ = resumed
+@exact
+def test_it_was_told_to_stop_saved_its_step_and_went_on(swept):
+    lab, x = swept
+    began, stopped, again, ended = lab.attempts(x)
+    assert began["step"] == 0
+    assert stopped["how"] == "stopped: USR2: time limit or preemption"  # and in time
+    assert 1 <= again["step"] < STEPS
+    assert ended["how"] == "done"
+    assert of_this_run(lab.root) == []
+
+
+def test_the_other_jobs_are_done_and_end_in_the_metrics(swept):
+    lab, _ = swept
+    states = {(cell.kind, cell.state) for cell in lab.statuses().values()}
+    assert states == {(kind, "done") for kind in ("compare", "evaluate", "train")}, lab.show()
+    rows = read_csv(lab.root / lab.paper / "laptop" / "metrics.csv.gz")
+    rows = rows[(rows.method == "base") & (rows.metric == "pass@1")]
+    assert [(row.benchmark, row.n_samples) for row in rows.itertuples()] == [("Natural", 8)]
+    assert (lab.root / lab.paper / "comparison.csv").read_text().count("\n") > 10
+
+
+def test_it_ends_as_if_nothing_had_happened(run):
+    x, run = run
     assert verify(run) == []
     assert not (run / "work").exists()
     assert of_this_run(run) == []
@@ -155,8 +158,8 @@ def test_it_ends_as_if_nothing_had_happened(resumed):
     assert kept == ["step-00001", "step-00002"]
 
 
-def test_samples_are_judged_as_the_verifier_judges_them(resumed):
-    x, run, _, _ = resumed
+def test_samples_are_judged_as_the_verifier_judges_them(run):
+    x, run = run
     counts = pd.read_csv(run / "counts.csv")
     for name in x.data.benchmarks:
         samples = read_jsonl(run / "samples" / f"{name}.jsonl.gz")
@@ -168,8 +171,8 @@ def test_samples_are_judged_as_the_verifier_judges_them(resumed):
         assert counts[counts.benchmark == name].c.sum() == right
 
 
-def test_the_controllers_state_survives(resumed):
-    _, run, _, _ = resumed
+def test_the_controllers_state_survives(run):
+    _, run = run
     # alpha follows from the solve rates of all steps; a state lost at the kill would start again
     p_hat = 0.5
     for row in read_jsonl(run / "metrics.jsonl"):
@@ -220,8 +223,8 @@ def worst(found: torch.Tensor, batch: RolloutBatch) -> float:
 
 
 @exact
-def test_every_response_is_drawn_with_the_memory_that_learned_from_those_before(resumed):
-    x, run, steps, _ = resumed
+def test_every_response_is_drawn_with_the_memory_that_learned_from_those_before(run, recorded):
+    (x, run), (steps, _) = run, recorded
     policies, memory = models_of(x, run)
     mu, earlier = x.method.sampler.mu, None
     for row, network in zip(read_jsonl(run / "metrics.jsonl"), policies, strict=True):
@@ -237,8 +240,8 @@ def test_every_response_is_drawn_with_the_memory_that_learned_from_those_before(
 
 
 @exact
-def test_the_loss_has_the_policys_ratio_to_what_was_sampled_from(resumed):
-    x, run, steps, _ = resumed
+def test_the_loss_has_the_policys_ratio_to_what_was_sampled_from(run, recorded):
+    (x, run), (steps, _) = run, recorded
     policies, _ = models_of(x, run)
     _, tokenizer = policy(Path(x.model.path))
     bound, state, difference = x.bound, {}, []
@@ -290,10 +293,10 @@ def test_the_loss_has_the_policys_ratio_to_what_was_sampled_from(resumed):
 
 
 @exact
-def test_the_evaluation_is_of_the_policy_alone_with_the_weights_of_its_step(resumed):
+def test_the_evaluation_is_of_the_policy_alone_with_the_weights_of_its_step(run, recorded):
     """Prompt tokens, temperature, weight transfer and export in one: vLLM's log-probabilities of
     its samples are those of the exported models, on our own prompt encoding."""
-    x, run, _, evaluated = resumed
+    (x, run), (_, evaluated) = run, recorded
     batch = packed(evaluated, x.eval.n)
     for path, agrees in ((run / "model", True), (snapshots.folder(run, 2), False)):
         network, _ = policy(path)

@@ -44,8 +44,10 @@ def place(x: Experiment, folder: Path) -> Place:
 
 
 def settings(x: Experiment, place: Place) -> dict[str, object]:
-    """Return verl's keys of a run on a CPU."""
+    """Return verl's keys of a run on a CPU. AGENT_LOOPS (environment) names a test's agent loop."""
+    loops = os.environ.get("AGENT_LOOPS")
     return {
+        **({f"{ROLLOUT}.agent.agent_loop_config_path": loops} if loops else {}),
         "ray_kwargs.ray_init.num_cpus": 16,  # only counted: each of verl's actors reserves one
         "ray_kwargs.ray_init.num_gpus": place.gpus,  # these do not exist; each gets a process
         "ray_kwargs.ray_init.object_store_memory": 200_000_000,  # bytes
