@@ -15,6 +15,7 @@ of the paper's configs/), or a list of these. A key that is a configuration grou
 from __future__ import annotations
 
 import fnmatch
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -50,9 +51,14 @@ def tables(paper: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for scale in stated(paper)["scales"].values():
         for sweep in scale["sweeps"]:
-            for name in (n for one in sweep["rows"] for n in fnmatch.filter(rows(paper), one)):
+            for name in (n for one in sweep["rows"] for n in matching(rows(paper), one)):
                 found.setdefault(name, sweep["table"])
     return found
+
+
+def matching(known: Mapping[str, Any], pattern: str) -> list[str]:
+    """Return the `known` names that match the pattern of a sweep, which mostly is a name."""
+    return [pattern] if pattern in known else fnmatch.filter(known, pattern)
 
 
 def _resolved(

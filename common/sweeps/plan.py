@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +14,7 @@ from pydantic import Field, PositiveInt
 from common.backends import backend
 from common.config.compose import CONFIGS, compose
 from common.config.files import ROOT, STUDY
-from common.config.rows import rows
+from common.config.rows import matching, rows
 from common.config.schema import Folder
 from common.config.strict import strict
 from common.errors import one_of, require
@@ -162,7 +161,7 @@ class Reproduce:
         known = dict.fromkeys([*rows(self.paper), *(OF_STUDY + name for name in rows(STUDY))])
         found: list[str] = []
         for pattern in patterns:
-            named = [pattern] if pattern in known else fnmatch.filter(known, pattern)
+            named = matching(known, pattern)
             require(bool(named), "rows", pattern, f"{self.paper} has no such row")
             found += named
         return found

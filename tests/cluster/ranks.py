@@ -37,7 +37,9 @@ from common.errors import UserError
 from common.experiment import Experiment
 from common.methods import binding, files
 
-WORLDS = (1, 2)  # with 2 each accumulates two passes, and the processes' sums are reduced
+# processes: the packings that they try. With 2 each accumulates two passes, and their sums are
+# reduced
+WORLDS = {1: ("fixed", "packed"), 2: ("packed",)}
 PACKINGS = {
     # four padded rows a pass
     "fixed": dict(use_dynamic_bsz=False, use_remove_padding=False),
@@ -129,12 +131,12 @@ def one(rank: int, world: int, port: int, folder: Path, given: dict) -> None:
         return 0.0
 
     made.engine.optimizer_step = hand_over
-    found: dict = {packing: {} for packing in PACKINGS}
+    found: dict = {packing: {} for packing in WORLDS[world]}
     for name, (loss, tensors) in given.items():
         made.set_loss_fn(loss)
-        for packing, words in PACKINGS.items():
+        for packing in WORLDS[world]:
             mine = tensors.chunk(world)[rank]  # as verl hands rows to its workers
-            tu.assign_non_tensor(mine, **words)
+            tu.assign_non_tensor(mine, **PACKINGS[packing])
             metrics = tu.get(made.train_batch(mine), "metrics")
             found[packing][name] = metrics["loss"], gradient[0]
     if rank == 0:

@@ -1,6 +1,6 @@
 """A training of verl in a real SLURM with all that must outlive a stop: a controller (FADE) and a
 memory network that samples along (DLC), on two ranks with a vLLM each. It is told to stop in its
-second step, saves it, requeues itself and goes on. Next to it are an evaluation and the comparison.
+second step, saves it, requeues itself and goes on. The comparison follows.
 
 Every number is checked against the local backend's own functions on the recorded tokens. With
 CLUSTER_TESTS=cuda the jobs are processes of this machine, nothing is recorded and nothing stops.
@@ -32,7 +32,6 @@ from common.models.policy import log_probs
 from common.results.collect import verify
 from common.results.files import read_csv, read_jsonl
 from common.rollout.dlc import MemoryNetwork, importance, memory_network
-from common.sweeps.plan import Sweep, evaluations_of
 from common.sweeps.profiles import load_profile
 from common.types import RolloutBatch
 from common.verifiers import countdown
@@ -68,7 +67,7 @@ def swept(tmp_path_factory):
     model, root, go = pretrained(folder, *BETTER), folder / "results", folder / "go"
     with running() if DEVICE == "cpu" else nullcontext() as cluster:
         lab = Lab(cluster, root, lambda *words: load(flags(model, root, *words), "f_grpo"))
-        x, base = lab.tiny(*MORE), lab.tiny("optim.steps=0", "label=base")
+        x = lab.tiny(*MORE)
         work = root / "f_grpo" / x.run_id / "work"
         saved = work / "checkpoints" / "latest_checkpointed_iteration.txt"
         if DEVICE == "cpu":
@@ -77,11 +76,9 @@ def swept(tmp_path_factory):
             os.environ.update(loops, PYTHONPATH=paths, RECORDED=str(folder / DRAWN), RANKS="2")
         else:
             lab.profile = load_profile("local")
-        words = {"Natural": ["eval=countdown_natural", "eval.prompts.size=2"]}
-        wanted = evaluations_of([base], Sweep("t", [], [], [], benchmarks=words, n=8))
         # 0.6 of the lead is what a step and its checkpoint may take; CPUs as verl reserves them
         limits = dict(time_min=60, memory_gb=12, signal_lead_s=600, cpus_per_node=6)
-        lab.submit([x, base], wanted, **limits)
+        lab.submit([x], **limits)
         if DEVICE == "cpu":
             lab.wait(lambda: saved.exists() or not sh("squeue", "-h"), PATIENCE)
             assert saved.exists(), lab.show()  # else the job has failed
@@ -124,13 +121,11 @@ def test_it_was_told_to_stop_saved_its_step_and_went_on(swept):
     assert of_this_run(lab.root) == []
 
 
-def test_the_other_jobs_are_done_and_end_in_the_metrics(swept):
-    lab, _ = swept
-    states = {(cell.kind, cell.state) for cell in lab.statuses().values()}
-    assert states == {(kind, "done") for kind in ("compare", "evaluate", "train")}, lab.show()
+def test_the_comparison_followed(swept):
+    lab, x = swept
+    assert {one.state for one in lab.statuses().values()} == {"done"}, lab.show()
     rows = read_csv(lab.root / lab.paper / "laptop" / "metrics.csv.gz")
-    rows = rows[(rows.method == "base") & (rows.metric == "pass@1")]
-    assert [(row.benchmark, row.n_samples) for row in rows.itertuples()] == [("Natural", 8)]
+    assert set(rows.run_id) == {x.run_id}
     assert (lab.root / lab.paper / "comparison.csv").read_text().count("\n") > 10
 
 
