@@ -128,7 +128,7 @@ START := tests/cluster/test_verl_run.py
 test-verl: $(CLUSTER_VENV)/.ready
 	$(CLUSTER_VENV)/bin/python -m pytest -rs $(filter-out $(START),$(wildcard tests/cluster/test_*.py))
 
-# What waits and what computes run at the same time, the longest first; a failure ends none of the others.
+# What waits and what computes run at the same time, the longest first. A failure ends only what needs that target.
 gate: ## what .ci/run runs: lint, types, test and test-cluster
 	$(MAKE) --jobs=4 --keep-going --output-sync=target test test-verl-start test-slurm test-verl types lint
 

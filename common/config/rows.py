@@ -57,7 +57,7 @@ def tables(paper: str) -> dict[str, str]:
 
 
 def matching(known: Mapping[str, Any], pattern: str) -> list[str]:
-    """Return the `known` names that match the pattern of a sweep, which mostly is a name."""
+    """Return the `known` names that match a sweep's pattern. Most patterns are plain names."""
     return [pattern] if pattern in known else fnmatch.filter(known, pattern)
 
 
