@@ -4,12 +4,11 @@ submitit pickles a `Task` by the name of this module, so the job imports it from
 A task can be repeated: a finished run is found, and an unfinished one resumes from its checkpoint.
 """
 
-import fcntl
 import os
 import sys
-import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from common.errors import UserError
 from common.evaluation.config import Suite
 from common.experiment import Experiment
 from common.models import store
+from common.results.run import lock
 from common.sweeps.gates import Gate, judge
 from common.sweeps.measures import Measure
 from common.sweeps.plan import Command
@@ -216,13 +216,5 @@ def _wait_for_lock(path: Path, seconds: float = 900) -> None:
     """
     if not path.exists():
         return
-    began = time.monotonic()
-    with open(path, "w") as file:
-        while time.monotonic() - began < seconds:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            except BlockingIOError:
-                time.sleep(0.5)
-            except OSError:  # nothing can be locked there: the run itself will say so
-                return
+    with open(path, "w") as file, suppress(OSError):  # no locks there: the run itself will say so
+        lock(file, seconds=seconds)

