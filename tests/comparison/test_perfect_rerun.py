@@ -7,6 +7,7 @@ and cells read it.
 import json
 import shutil
 from dataclasses import dataclass, field
+from unittest.mock import patch
 
 import pandas as pd
 import perfect
@@ -175,6 +176,14 @@ EXPECTED = {
         figures={"cluster_fig1_7b": 2 * 8, "cluster_fig1_15b": 2 * 8, "cluster_fig3": 13},
     ),
 }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_draws():
+    """A fiftieth of the draws of F-GRPO's App. I, which tests/metrics tests with all of them: they
+    take two thirds of the comparison's time."""
+    with patch("common.claims.gaps.DRAWS", 1000):
+        yield
 
 
 @pytest.fixture(scope="module", params=EXPECTED)
