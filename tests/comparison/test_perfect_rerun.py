@@ -180,8 +180,8 @@ EXPECTED = {
 
 @pytest.fixture(scope="module", autouse=True)
 def few_draws():
-    """A fiftieth of the draws of F-GRPO's App. I, which tests/metrics tests with all of them: they
-    take two thirds of the comparison's time."""
+    """Take a fiftieth of the draws of F-GRPO's App. I. All of them take two thirds of the
+    comparison's time; test_gains.py compares with all of them."""
     with patch("common.claims.gaps.DRAWS", 1000):
         yield
 

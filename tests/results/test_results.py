@@ -214,7 +214,7 @@ def test_a_second_process_is_refused_until_the_first_is_gone(tmp_path):
         from pathlib import Path
         from common.results.run import Run
         run, parent = Run(Path({str(tmp_path)!r}), "paper", "a", {{}}), os.getpid()
-        if os.fork() == 0:  # has its open files, as a program has that is just being started
+        if os.fork() == 0:  # the child holds the lock too, as a program does until it has started
             while os.getppid() == parent:
                 time.sleep(0.01)
             time.sleep(0.5)
@@ -233,7 +233,7 @@ def test_a_second_process_is_refused_until_the_first_is_gone(tmp_path):
     with refuses_file(tmp_path / "paper" / "a"):
         Run(tmp_path, "paper", "a", {})
     Run(tmp_path, "paper", "b", {}).close()  # another run is free
-    other.kill()  # however the process ends, the lock goes with it and with what it was starting
+    other.kill()  # the lock is free once the process and what it was starting are gone
     other.wait()
     Run(tmp_path, "paper", "a", {}).close()
 
