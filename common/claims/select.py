@@ -135,14 +135,15 @@ def select(place: str, selector: dict, rows: pd.DataFrame, counts: Counts | None
     hits = {
         key: np.logical_or.reduce([_equal(rows[key], v) for v in wanted[key]]) for key in wanted
     }
-    chosen = rows[np.logical_and.reduce([*hits.values(), rows["value"].notna()])]
-    if chosen.empty:
-        named = rows[np.logical_and.reduce(list(hits.values()))]
-        refused = named["metric"][named["metric"].astype(str).str.contains(REFUSED)].unique()
-        if len(refused):
+    named = np.logical_and.reduce([*hits.values(), np.full(len(rows), True)])
+    found = named & rows["value"].notna().to_numpy()
+    if not found.any():
+        metrics = dict.fromkeys(rows["metric"][named].astype(str))
+        if refused := [metric for metric in metrics if REFUSED in metric]:
             raise Refused("; ".join(refused))
         absent = {key: selector[key] for key in hits if not hits[key].any()} or selector
         raise Missing("no row with " + words(absent))
+    chosen = rows[found]
     lists = [key for key in wanted if len(wanted[key]) > 1 and key != "seed"]
     one = len(chosen) == 1 and not lists  # a printed number: nothing to choose among
     if "step" not in selector and not one:

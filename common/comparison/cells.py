@@ -151,8 +151,8 @@ def one_run_each(spec: Spec, rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str
     for (table, model, method, benchmark, seed), part in named:
         runs = " and ".join(sorted(part["run_id"].unique()))
         messages.append(
-            f"{table}, {model}, {method}, {benchmark}, seed {seed:g}: {runs} both speak for it; "
-            "none counts. Remove the folder of one"
+            f"{table}, {model}, {method}, {benchmark}, seed {seed:g}: {runs} both have it, so "
+            "neither is used. Remove the folder of one"
         )
     return rows[~twice], messages
 
@@ -166,9 +166,9 @@ def one_source_each(rows: pd.DataFrame, runs: pd.DataFrame) -> tuple[pd.DataFram
         for name, of in several(read).items():
             dropped.append(part.index)
             messages.append(
-                f"{table}, {model}, {benchmark}: its runs read set {name} from {len(of)} sources, "
-                "so their numbers are of different prompts; none counts. Pin its revision and run "
-                f"again those of one: {listed(of)}"
+                f"{table}, {model}, {benchmark}: the runs read set {name} from {len(of)} sources, "
+                "so their prompts differ and none of them is used. Pin its revision and run those "
+                f"of one source again: {listed(of)}"
             )
     return rows.drop(index=rows.index[:0].append(dropped).unique()), messages
 

@@ -123,7 +123,7 @@ def _superseded(configs: dict[Path, dict]) -> dict[Path, str]:
         best = max(runs, key=size)
         for run in (one for one in runs if size(one) != size(best)):
             steps, n = size(run)
-            said = f"{run.name}: n={n} of {steps} steps; {best.name} is of more and counts"
+            said = f"{run.name}: {steps} steps, n={n}; {best.name} has more and is used instead"
             messages[run] = said
     return messages
 

@@ -1,5 +1,5 @@
-"""What makes runs one line of a comparison: a mean over seeds is over runs that differ in the seed
-alone, and a row of a paper's tables is of runs that a sweep plans."""
+"""Which runs one line of a comparison averages: runs that differ only in the seed and, for a row of
+a paper's tables, that a sweep plans."""
 
 import json
 from dataclasses import asdict

@@ -89,7 +89,7 @@ class Evaluate:
             self.limit is None or self.row is None,
             "limit",
             self.limit,
-            "a row of a paper's table is of the whole set; leave it out",
+            "a row of a paper's table needs the whole set; leave it out",
         )
         if self.batch is None:
             object.__setattr__(self, "batch", BATCH[self.engine])

@@ -160,7 +160,7 @@ def cw_grpo_repository(
     flows too; they come from the rows of one call, so the loss DEPENDS ON THE MICRO-BATCH (in the
     repository it holds the 12 responses to one prompt); and sigma has 1e-8 added. old_log_prob is
     not used: the repository takes one step per rollout, so its ratio is always 1. Nothing is
-    clipped. Its log-probabilities are of undivided logits: sampling.log_prob_temperature=1.
+    clipped. Its logits are not divided by a temperature: sampling.log_prob_temperature=1.
     backend=verl calls it on each prompt's group, whatever rows a forward pass holds
     (common/backends/verl/repository.py).
     """

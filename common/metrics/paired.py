@@ -221,7 +221,7 @@ def _drawn(c: np.ndarray, n, ks, m, iterations, seed: tuple) -> np.ndarray:
     return np.stack([subsample_means(counts, n, int(k), m, iterations, seed) for k in ks], axis=1)
 
 
-@lru_cache(maxsize=512)  # 200 MB; a set is asked for alone, in an average and in several pairs
+@lru_cache(maxsize=512)  # 200 MB; one set is asked for by itself, in an average and in pairs
 def subsample_means(counts: bytes, n: int, k: int, m: int, draws: int, seed: tuple) -> np.ndarray:
     """Return mean pass@k over problems of subsamples of m out of n: (draws,), in [0, 1].
     `counts` are the problems' correct counts, the bytes of an int64 array.

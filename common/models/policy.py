@@ -128,7 +128,7 @@ def _packed_logits(model, batch: RolloutBatch, rows: torch.Tensor | None):
         flat = packed.new_zeros(responses * width, *packed.shape[1:])
         return flat.index_copy(0, rows, packed).unflatten(0, (responses, width)).transpose(1, 2)
 
-    def attention(q, k, v):  # of prompts alone, and of responses after their prompt
+    def attention(q, k, v):  # prompts attend to themselves, responses also to their prompt
         first = [t[:count].unflatten(0, (prompts, length)).transpose(1, 2) for t in (q, k, v)]
         h = attend(first[0], first[1], first[2], prompt_mask).transpose(1, 2).reshape(count, -1)
         if not width:

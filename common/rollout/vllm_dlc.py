@@ -52,7 +52,7 @@ def require_plugin() -> None:
 
 def description(policy: "PretrainedConfig", memory: "PretrainedConfig", mu: float) -> dict:
     """Return the entries that the policy's config.json needs in addition, for vLLM to build the
-    joint model. Both configurations must be of saved models."""
+    joint model. Both configurations must come from saved models."""
     return {
         "architectures": [ARCHITECTURE],
         "policy_architecture": policy.architectures[0],

@@ -234,7 +234,7 @@ def _training(
     seconds = engine.sampling_s(rollout, models, end)
     seconds += trained * work / (gpus * unit.tflops * 1e12 * unit.compute_efficiency[1 - end])
     seconds += x.optim.steps * (a.step_overhead_s[end] if profile.accelerator != "cpu" else 0)
-    # vLLM's joint model computes both networks even where mu = 0 samples from the policy alone
+    # vLLM's joint model computes both networks even where mu = 0 samples only from the policy
     evaluates = models if vllm else models[:1]
     return Training(
         steps_s=seconds,

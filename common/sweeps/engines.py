@@ -53,7 +53,7 @@ class Engine:
 
     def sampling_s(self, part: Workload, models: list[Size], end: int) -> float:
         """Return the seconds to sample `part`. Steps of a full batch decode all tokens; then each
-        batch waits for its longest response, which is alone. (The time of a step is affine in the
+        batch waits for its longest response, decoded alone. (The time of a step is affine in the
         number of sequences, so this is also the time of a batch that empties slowly.)"""
         tokens, longest = part.prompt + part.mean, part.longest(end)
         weights = sum(2 * one.parameters for one in models)

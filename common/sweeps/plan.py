@@ -243,8 +243,8 @@ def makers(experiments: Sequence[Experiment]) -> list[Experiment]:
 
 
 def runs_of(config: Reproduce, sweep: Sweep) -> list[Experiment]:
-    """Return the sweep's runs, seed by seed. A row is composed once, since its runs differ in the
-    seed and the base model of the seed alone."""
+    """Return the sweep's runs, seed by seed. A row is composed once, since its runs differ only in
+    the seed and the seed's base model."""
     first, rows = sweep.seeds[0], []
     for name in sweep.rows:
         where = [f"table={sweep.table}", f"seed={first}", f"results_dir={config.root}"]

@@ -15,7 +15,7 @@ OPTIMIZERS = {"sgd": "SGD", "momentum": "momentum", "adamw": "AdamW"}
 
 def draw(root: Path) -> None:
     """Draw toy_fig1 to toy_fig5 in <root>/over_sharpening/figures/, if the toy's tables are there.
-    Its curves and traces are of the main learning rate."""
+    Its curves and traces use the main learning rate."""
     toy, folder = (root / "over_sharpening" / name for name in ("toy", "figures"))
     if not (toy / "final.csv.gz").exists():
         return

@@ -65,7 +65,7 @@ def figure(table: pd.DataFrame, path: Path) -> None:
             axis.set_xticks(start["k"], start["k"])
             axis.set(xlabel="k")
     model, seeds = table["model"].iloc[0], sorted(table["n_seeds"].unique())
-    over = "problems and seeds" if seeds[0] > 1 else "problems alone: one seed"
+    over = "problems and seeds" if seeds[0] > 1 else "problems, with one seed"
     drawn.suptitle(f"{model}; bars: 95 % over {over}", fontsize=9)
     handles = axes[0, 0].get_legend_handles_labels()
     drawn.legend(*handles, loc="outside lower center", ncols=4)

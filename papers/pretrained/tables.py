@@ -42,7 +42,7 @@ def crossing(counts: pd.DataFrame, ks: list[int]) -> pd.DataFrame:
 
     counts: the rows of one table at each run's last step (table, model, method, benchmark, seed,
     problem_id, n, c). The interval is over seeds and problems. Where a method has one seed, it is
-    over problems alone and takes the run as fixed, so that it says nothing about another seed.
+    over problems and takes the run as fixed, so that it says nothing about another seed.
     """
     rows = []
     for benchmark, here in counts.groupby("benchmark", sort=False):

@@ -40,10 +40,10 @@ def draw(root: Path, cells: pd.DataFrame, cluster: Gathered) -> list[Figure]:
             colors=colors(methods),
             curves=CURVES,
             start="Base Model",
-            about=f"Fig. {number}: {model} along training. Accuracy and entropy are of greedy "
-            "answers to the MATH test set, step 0 is the base model. Entropies are exact, of the "
-            "whole vocabulary at temperature 1, in nats a token; those in training are of the "
-            "rollouts.",
+            about=f"Fig. {number}: {model} along training. Accuracy and entropy are measured "
+            "on greedy answers to the MATH test set, training entropy on the rollouts. Step 0 is "
+            "the base model. Entropies are exact: over the whole vocabulary at temperature 1, in "
+            "nats a token.",
         )
         for name, (number, model, methods) in FIGURES.items()
     ]

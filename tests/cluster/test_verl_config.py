@@ -134,7 +134,7 @@ def test_every_experiment_becomes_verls_dataclasses(paper, name, tmp_path, seen)
         return
     seen.add(found)
     verls = config.compose(settings)
-    OmegaConf.to_yaml(verls, resolve=True)
+    OmegaConf.to_container(verls, resolve=True)  # every interpolation has its value
     validate_config(
         config=verls,
         use_reference_policy=need_reference_policy(verls),

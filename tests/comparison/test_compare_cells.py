@@ -336,7 +336,7 @@ def test_two_runs_that_speak_for_one_cell_are_named_and_neither_counts():
     two = pd.concat([rerun(10.0), rerun(20.0).assign(run_id="s", step=2)], ignore_index=True)
     kept, messages = cells.one_run_each(PLAIN, two)
     assert kept.empty
-    assert messages[0].startswith("t, m, A, b, seed 0: r and s both speak for it")
+    assert messages[0].startswith("t, m, A, b, seed 0: r and s both have it")
     by_step = replace(PLAIN, steps={"t": 2})
     assert len(cells.one_run_each(by_step, two)[0]) == 2  # evaluations of two checkpoints
     assert cells.one_run_each(PLAIN, two[:1])[1] == []

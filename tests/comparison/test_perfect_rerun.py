@@ -109,7 +109,7 @@ EXPECTED = {
         scales=("cluster", "cluster_32b", "cluster_base"),
         filled=112,  # 42 by the weights' job
         unfilled={"no run of it is in the results": 2},  # Table 10: papers/fade/hidden_states
-        # of Table 10; a made-up measure has the printed cells alone
+        # of Table 10; a made-up measure has only the printed cells
         waiting={
             *("rho_perp", "rho_perp_above", "suppress_tokens", "suppress_spread"),
             *("head_aligned", "inner_exploratory", "scale_entropy"),  # one rate: a scale of its own
@@ -138,7 +138,7 @@ EXPECTED = {
             "cluster_fig11": 2 * 4 * 10,  # budgets, k
             "cluster_fig12": 3 * 4 * 10,  # thirds
         },
-        # a made-up measure has the printed numbers alone
+        # a made-up measure has only the printed numbers
         not_drawn={
             "cluster_fig3_right": "rows without a curve: mean GRPO, AsymGRPO delta=0.3, AsymGRPO "
             "delta=0.7, AsymGRPO delta=1.5, AsymGRPO delta=2 of Qwen 2.5 7B",
@@ -267,7 +267,7 @@ def test_five_seeds_and_64_samples_count_in_place_of_a_run_with_one(tmp_path):
     assert set(cells["n_seeds"]) == {5}
     assert set(cells["verdict"]) == {"within noise"}
     assert len(result.left_out) == 2 * (5 + 4)  # two rows; five sets, two of them at two more steps
-    assert all("n=1 of" in said for said in result.left_out)
+    assert all(" n=1;" in said for said in result.left_out)
     assert "CW-GRPO (repository)" in set(result.cluster.rows["method"])
 
 
@@ -323,9 +323,9 @@ def test_a_first_stage_fills_the_cells_until_the_whole_run_does(tmp_path):
         cells = result.cells[result.cells["rerun"].notna() & (result.cells["table"] == "table1")]
         assert set(cells["verdict"]) == {"within noise"}
         trained = result.runs["run_id"].str.fullmatch(r"\w+-s1-[0-9a-f]{8}")
-        # of each benchmark the fuller evaluation alone speaks; Delta NLL is the second stage's
+        # of each benchmark only the fuller evaluation is used; Delta NLL is the second stage's
         assert (~trained).sum() == 2 * SETS + (2 if "cluster" in scales else 0)
-        assert all("is of more and counts" in said for said in result.left_out)
+        assert all("has more and is used instead" in said for said in result.left_out)
         assert len(result.left_out) == (2 * SETS if "cluster" in scales else 0)
 
 
@@ -334,7 +334,7 @@ def test_a_wrong_name_or_step_fills_no_cell(two_rows, tmp_path):
     wrong = {
         "AIME24": ({"benchmark": "AIME2024"}, "is not in table1; did you mean AIME24?"),
         "AMC": ({"model": "Qwen2.5-7b"}, "is not in table1; did you mean Qwen2.5-7B?"),
-        "MATH500": ({"step": 1530}, "both speak for it"),  # in a folder next to the right one
+        "MATH500": ({"step": 1530}, "both have it"),  # in a folder next to the right one
     }
     for e in copy.evaluations:
         if e.row.method == "F-GRPO" and e.row.benchmark in wrong:
@@ -378,7 +378,7 @@ def test_figures_draw_the_printed_numbers(whole, monkeypatch):
             assert (drawn["low"] < drawn["rerun"]).all()
             assert (drawn["rerun"] < drawn["high"]).all()
             assert drawn[["n_seeds", "n_problems", "n_samples", "step"]].notna().all(axis=None)
-            if "deviation" in drawn:  # of groups of 2 k samples alone
+            if "deviation" in drawn:  # only of groups of 2 k samples
                 assert (drawn["deviation"] > 0).all()
             if paper == "f_grpo":
                 assert set(drawn["step"]) == {BEST}
@@ -389,7 +389,7 @@ def test_figures_draw_the_printed_numbers(whole, monkeypatch):
         elif name == "cluster_fig8":
             values = drawn.groupby("curve")["value"].agg(set).to_dict()
             assert values == {word: {value} for word, value in perfect.CONTROLLED.items()}
-        elif name == "cluster_fig3":  # of the steps up to 50 alone
+        elif name == "cluster_fig3":  # only of the steps up to 50
             mean = (drawn["share"] ** 0.2 + drawn["share"] ** 0.15) / 2
             assert drawn["contribution"].tolist() == pytest.approx(mean.tolist())
             assert set(drawn["last"]) == {50}

@@ -33,6 +33,7 @@ def functions() -> dict:
 
 
 ALL = functions()
+USED = [f for name in files.names() for f in catalogue.functions(name).values()]
 
 
 def positional(f) -> tuple:
@@ -43,9 +44,8 @@ def positional(f) -> tuple:
 def is_helper(path: str) -> bool:
     """Named by no method file, and another function calls it."""
     word = re.compile(rf"\b{ALL[path].__name__}\(")
-    named = any(ALL[path] in catalogue.functions(name).values() for name in files.names())
     calls = [p for p, f in ALL.items() if p != path and word.search(inspect.getsource(f))]
-    return not named and bool(calls)
+    return ALL[path] not in USED and bool(calls)
 
 
 SHOWN = [p for p, f in ALL.items() if positional(f) in PARAMETERS and not is_helper(p)]

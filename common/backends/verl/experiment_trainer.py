@@ -113,8 +113,8 @@ class ExperimentTrainer(MethodTrainer):
         return super()._compute_advantage(batch, metrics)
 
     def _compare_sampler(self, batch) -> dict[str, float]:
-        """Return the difference between sampler and trainer, of the calibrated distribution. verl
-        compares the sampler with the policy alone. One response a GPU is compared, since both
+        """Return how far the sampler is from the calibrated distribution of the trainer. verl
+        compares it with the policy, without the memory. One response a GPU is compared, since both
         networks' logits of all tokens would not fit."""
         shared = self.config.actor_rollout_ref.actor.ulysses_sequence_parallel_size
         count = self.actor_rollout_wg.world_size // shared
@@ -135,7 +135,7 @@ class ExperimentTrainer(MethodTrainer):
         return batch
 
     def on_validate_begin(self):
-        self._set_memory_weight(0.0)  # as on the local backend, the policy alone is evaluated
+        self._set_memory_weight(0.0)  # as on the local backend, only the policy is evaluated
 
     def on_validate_end(self):
         self._set_memory_weight(None)

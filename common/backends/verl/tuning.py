@@ -1,5 +1,5 @@
 """`verl.KEY=VALUE`, on a command line or in a profile: keys of verl's own configuration that change
-memory, speed and the order of sums alone, so they are no part of a run's id. The experiment decides
+only memory, speed and the order of sums, so they are no part of a run's id. The experiment decides
 all other keys."""
 
 from typing import Any

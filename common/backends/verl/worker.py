@@ -99,7 +99,7 @@ class PolicyWorker(ActorRolloutRefWorker):  # not "Worker": verl finds its own w
                 output = part.infer_batch(data)
         if output is None:
             return None
-        # alone: verl would store the log-probabilities as the policy's
+        # only the metrics: verl would store the log-probabilities as the policy's
         return tu.get_tensordict({}, {"metrics": tu.get(output, "metrics")})
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)

@@ -85,7 +85,7 @@ def run(config: Simulation) -> Path:
     store = Run(root, "f_grpo", f"simulation-{config_hash(shared)}", shared)
     try:
         units = store.path / "units"
-        # the longest parts first, so that no worker is left with one alone at the end
+        # the longest parts first, so that no worker is left with a long one at the end
         parts = product(sorted(config.N, reverse=True), config.gamma, range(config.seeds))
         missing = [part for part in parts if not _file(units, config, *part).exists()]
         if missing:

@@ -67,7 +67,7 @@ def check_same(before: Checkpoint, after: Checkpoint, old: Tensors, new: Tensors
         if shapes[0] != shapes[1]:
             raise UserError(
                 f"tensor {name}: shape {shapes[0]} in {before.path}, {shapes[1]} in {after.path}; "
-                "both must be of one model"
+                "give two checkpoints of one model"
             )
 
 

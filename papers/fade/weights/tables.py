@@ -13,8 +13,8 @@ with such a `model/`. Written below results_dir/fade/geometry/<name>:
 
 A model with tied embeddings has one matrix for embedding and output head. Its change counts as the
 output head's here, although it also holds the gradient of the input side. The laptop model has tied
-embeddings; Qwen 2.5 7B has not. The paper prints neither the delta of srank nor whether its shares
-are of norms or of squared norms.
+embeddings; Qwen 2.5 7B has not. The paper does not print the delta of srank, nor whether its
+shares compare norms or squared norms.
 """
 
 import re

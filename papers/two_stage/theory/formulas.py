@@ -135,7 +135,7 @@ def empirical_ntk(jacobian: np.ndarray) -> np.ndarray:
 def delta_log_prob(p: np.ndarray, kernel: np.ndarray, dz: np.ndarray) -> np.ndarray:
     """Return Proposition 1 without its error term: [I - e p^T] K Delta z, (V,).
 
-    Delta z = eta grad_z J is Lemma 1's. The error is of second order in the parameter step; the
+    Delta z = eta grad_z J is Lemma 1's. The error is second order in the parameter step; the
     paper's O(eta^2 ||grad z||^2) leaves out the curvature of z.
     """
     moved = kernel @ dz
