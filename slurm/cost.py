@@ -40,7 +40,7 @@ def outlook(jobs: list[Job], profile: Profile) -> Outlook:
             waits = (maker.get(name) for name in job.needs)
             lost = next((key for key in waits if key in refused), None)
             if lost is not None:
-                raise UserError(f"{lost} cannot run, which it waits for")
+                raise UserError(f"it waits for {lost}, which cannot run")
             if job.kind == "train":
                 found[job.key] = estimate(job.config, profile, a)
             elif job.kind == "command":

@@ -191,7 +191,7 @@ class Task:
         supplied |= {"folder": folder, "address": every[0]["host"]}
         resolve(x.run, f"commands.{self.key}.run", tuple(supplied))(**supplied)
         if rank == 0 and not Path(x.makes).exists():
-            raise UserError(f"commands.{self.key}.makes={x.makes}: its run ended without it")
+            raise UserError(f"commands.{self.key}.makes={x.makes}: its run did not make it")
         return x.makes
 
     @property

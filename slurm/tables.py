@@ -83,7 +83,7 @@ def chosen(
         left = some_of("without", without, [name for config in configs for name in config.names])
         configs = [choose.without(config, left) for config in configs]
     if steps:
-        require(bool(row), "optim.steps", steps, "is a trial of one row or some: add row=NAME")
+        require(bool(row), "optim.steps", steps, "shortens a trial of some rows: add row=")
         configs = [choose.tried(one, _number("optim.steps", steps)) for one in configs]
     runs: dict[str, Experiment] = {}
     for x in (x for config in configs for x in sweeps.experiments(config)):
@@ -93,7 +93,7 @@ def chosen(
     sampled = {e.path.name: e for config in configs for e in sweeps.evaluations(config)}
     keep = [_of(paper, name, tables[name]) for name in wanted]
     mine = [x for x in runs.values() if not keep or any(one(x.table, x.name) for one in keep)]
-    require(bool(mine), "table", table or "all", f"no row of it in scale={','.join(scales)}")
+    require(bool(mine), "table", table or "all", f"has no row in scale={','.join(scales)}")
     rows = some_of("row", row, [x.name for x in mine])
     picked = {x.run_id for x in mine if not rows or x.name in rows}
     kept = narrowed([*runs.values()], [*sampled.values()], picked)

@@ -127,7 +127,7 @@ def parse(place: str, predicate: dict) -> tuple[str, dict, list[dict]]:
         at = body["at"]
         fine = isinstance(at, list) and all(isinstance(x, int | float) for x in at)
         fine = fine and len(at) == len(selectors) and len(set(at)) >= 3
-        require(fine, f"{place}: at", at, "must be a number a selector, three of them new")
+        require(fine, f"{place}: at", at, "needs a number per selector, 3 different")
     for selector in (where, *selectors):
         _check_keys(place, selector, set(), set(SELECTABLE))
         for key, value in selector.items():

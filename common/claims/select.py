@@ -250,7 +250,7 @@ def _with_problems(place: str, selected: Found, rows: pd.DataFrame, counts: Coun
         raise UserError(
             f"{place}: counts of method={rows['method'].iloc[0]}, seed={selected.seeds[seed]} give "
             f"{means[seed]:.6g}, the row says {selected.values[seed]:.6g}; "
-            "not one run; run it again"
+            "they are not from one run; run it again"
         )
     selected = replace(selected, by_problem=wide, problems=problems)
     if (rows[["metric", "step"]].nunique() > 1).any() or len(np.unique(n)) > 1:

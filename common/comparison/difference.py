@@ -115,7 +115,7 @@ def _common(a: pd.DataFrame, b: pd.DataFrame, metrics: list[str]) -> list[tuple[
         ks = [m for name, m in both if name == benchmark and m.startswith("pass@")]
         ks = sorted((m for m in ks if m[5:].isdecimal()), key=lambda m: int(m[5:]))
         wanted += [(benchmark, metric) for metric in dict.fromkeys(ks[:1] + ks[-1:])]
-    require(bool(wanted), "diff", "A B", "both have no benchmark with pass@k in common")
+    require(bool(wanted), "diff", "A B", "no benchmark has pass@k on both sides")
     return wanted
 
 

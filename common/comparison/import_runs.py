@@ -144,8 +144,8 @@ def _require_new(root: Path, paper: str, counts: pd.DataFrame, own: set[Path]) -
         rows = read_csv(run / "metrics.csv")[EVALUATION].dropna().astype({"seed": int, "step": int})
         if both := given & set(rows.itertuples(index=False, name=None)):
             raise UserError(
-                f"{_which(min(both))}: is in {run} already; remove that folder, or name this one "
-                "apart with model=, method=, seed= or step="
+                f"{_which(min(both))}: is in {run} already; remove that folder, or give this "
+                "one another model=, method=, seed= or step="
             )
 
 

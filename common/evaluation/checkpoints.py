@@ -107,7 +107,7 @@ def choose(
     step, note = choice if isinstance(choice, int) else last, ""
     if choice == "plateau":
         counts, _ = counts_of(run)
-        require(len(counts) > 0, "checkpoint", run / "eval", "holds no counts to choose it by")
+        require(len(counts) > 0, "checkpoint", run / "eval", "has no counts to choose a step by")
         step = plateau_step(_first(counts, steps), _ks(curve))
         if step is None:
             step = best_step(curve)
@@ -139,5 +139,5 @@ def curve_of(run: Path) -> pd.DataFrame:
     """Return all evaluations of a finished run. Raises UserError for an unfinished run."""
     require((run / "DONE").exists(), "run", run, "is not finished; its evaluation waits for it")
     found = evaluations(run)
-    require(bool(found), "checkpoint", run / "eval", "holds no evaluation to choose by")
+    require(bool(found), "checkpoint", run / "eval", "has no evaluation to choose a step by")
     return pd.concat(found, ignore_index=True)

@@ -40,11 +40,11 @@ def main(words: list[str]) -> Path:
     there = bool(settings["run"]) and source.is_dir()
     require(there, "run", settings["run"], "no such folder; give one that an evaluation made")
     has_samples = (source / "problems.jsonl.gz").exists()
-    require(has_samples, "run", source, "is no sampled run: no evaluation made it")
+    require(has_samples, "run", source, "has no samples; give an evaluation's run")
     wrong = verify(source)
     require(not wrong, "run", source, wrong[0] if wrong else "")
     config = read(source / "config.yaml")
-    require("eval" in config and "rescored" not in config, "run", source, "is no sampled run")
+    require("eval" in config and "rescored" not in config, "run", source, "has no own samples")
     benchmark = _changed(config["eval"], pairs(others))
     identity = {
         "label": config["label"],
