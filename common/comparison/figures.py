@@ -2,7 +2,7 @@
 
     rlvr figures paper=NAME [results_dir=results]
 
-Writes <results_dir>/NAME/figures/ by papers/NAME/figures.py. `python -m papers.NAME.theory` draws
+papers/NAME/figures.py writes them below <results_dir>/NAME/. `python -m papers.NAME.theory` draws
 the figures of the theory.
 """
 
@@ -21,8 +21,7 @@ def main(words: list[str]) -> None:
     remedy = f"has no {paper}/; run `rlvr reproduce paper={paper}` first"
     require((root / paper).is_dir() or paper not in papers(), "results_dir", root, remedy)
     draw_paper(paper, root)
-    folder = root / paper / "figures"
-    print(f"figures: {len(list(folder.glob('*.png')))} in {folder}")
+    print(f"figures: {len(list((root / paper).rglob('*.png')))} below {root / paper}")
 
 
 def draw_paper(paper: str, root: Path) -> None:

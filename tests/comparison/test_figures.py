@@ -16,10 +16,9 @@ def test_figures_say_where_they_are_and_refuse_a_folder_without_results(tmp_path
         figures.main(["paper=f_grpo", f"results_dir={tmp_path}"])
     shutil.copytree(STORED / "f_grpo" / "simulation", tmp_path / "f_grpo" / "simulation")
     figures.main(["paper=f_grpo", f"results_dir={tmp_path}"])
-    folder = tmp_path / "f_grpo" / "figures"
-    pictures = len(list(folder.glob("*.png")))
+    pictures = len(list((tmp_path / "f_grpo").rglob("*.png")))
     assert pictures > 0
-    assert f"{pictures} in {folder}" in capsys.readouterr().out
+    assert f"{pictures} below {tmp_path / 'f_grpo'}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("paper", ["no_paper", "no paper"])
