@@ -1,5 +1,6 @@
 """Shared by all tests: one thread, no network, and one tiny language model, made once."""
 
+import gc
 import os
 
 os.environ["OMP_NUM_THREADS"] = "1"  # read when torch is first imported
@@ -15,6 +16,7 @@ import processes
 import pytest
 from tiny import TINY
 
+gc.set_threshold(50_000, 50, 50)  # collecting garbage would take a quarter of the imports
 os.fsync = lambda _: None  # it guards against a failure of the machine, and a busy disk is slow
 NEEDS = {"pretrained": "trains", "slurm": "slurm"}  # a fixture, and the marker of who asks for it
 
