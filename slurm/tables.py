@@ -83,7 +83,7 @@ def chosen(
         left = some_of("without", without, [name for config in configs for name in config.names])
         configs = [choose.without(config, left) for config in configs]
     if steps:
-        require(bool(row), "optim.steps", steps, "shortens a trial of some rows: add row=")
+        require(bool(row), "optim.steps", steps, "is for trials of some rows: add row=NAME")
         configs = [choose.tried(one, _number("optim.steps", steps)) for one in configs]
     runs: dict[str, Experiment] = {}
     for x in (x for config in configs for x in sweeps.experiments(config)):

@@ -44,7 +44,7 @@ def main(words: list[str]) -> Path:
     wrong = verify(source)
     require(not wrong, "run", source, wrong[0] if wrong else "")
     config = read(source / "config.yaml")
-    require("eval" in config and "rescored" not in config, "run", source, "has no own samples")
+    require("eval" in config and "rescored" not in config, "run", source, "drew no samples itself")
     benchmark = _changed(config["eval"], pairs(others))
     identity = {
         "label": config["label"],
