@@ -16,7 +16,7 @@ import processes
 import pytest
 from tiny import TINY
 
-gc.set_threshold(50_000, 50, 50)  # collecting garbage would take a quarter of the imports
+gc.set_threshold(50_000, 50, 50)  # collecting garbage would take a quarter of all imports' time
 os.fsync = lambda _: None  # it guards against a failure of the machine, and a busy disk is slow
 NEEDS = {"pretrained": "trains", "slurm": "slurm"}  # a fixture, and the marker of who asks for it
 

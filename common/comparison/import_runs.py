@@ -102,8 +102,8 @@ def import_runs(
 
 def read_file(path: Path, fixed: dict[str, str]) -> pd.DataFrame:
     """Return the counts in a file, with the columns NEEDED. Raises UserError for a file that cannot
-    be read, has another of the KINDS, lacks a column or a value, has an unknown column, or
-    contradicts `fixed`."""
+    be read, is one of KINDS, lacks a column or a value, has an unknown column, or contradicts
+    `fixed`."""
     require(not path.is_dir(), "files", path, f"is a folder; give its files, as in '{path}/*.csv'")
     try:
         with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:

@@ -195,7 +195,7 @@ def test_the_tiny_jobs_are_of_every_kind_and_wait_for_their_model():
         ({"table": "table9"}, "table=table9: use one or several of table1, table2"),
         ({"table": "table4", "row": "qwen7b_dapo"}, "row=qwen7b_dapo: use one or several of"),
         ({"without": "nobody"}, "without=nobody: use one or several of"),
-        ({"table": "table4", "scale": "cluster_sweeps"}, "table=table4: "),
+        ({"table": "table4", "scale": "cluster_sweeps"}, "table=table4: has no row"),
     ],
 )
 def test_a_table_or_a_row_that_there_is_not_is_refused(given, said):

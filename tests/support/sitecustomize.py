@@ -1,5 +1,6 @@
 """Python imports this first where the tests put this folder on PYTHONPATH: in SLURM jobs and verl's
-processes. A quarter of importing verl and vLLM would be the collection of garbage."""
+processes. Collecting garbage would take a quarter of the time that importing verl and vLLM takes.
+"""
 
 import gc
 
