@@ -93,6 +93,8 @@ class Experiment:
             ("sampling.dtype", sampling.dtype, "float32"),
             ("optim.gradient_checkpointing", self.optim.gradient_checkpointing, False),
             ("optim.dtype", self.optim.dtype, "float32"),
+            ("eval.also_at", self.eval.also_at, []),
+            ("eval.full_at", self.eval.full_at, []),
         ):
             require(value == off or local, key, value, f"is for backend=local; set it to {off}")
         from common.methods.binding import check
@@ -122,6 +124,9 @@ class Experiment:
         del config["optim"]["gradient_checkpointing"]  # changes memory only
         if self.optim.dtype == "float32":  # stored runs lack the key
             del config["optim"]["dtype"]
+        for key in ("also_at", "full_at"):  # as above
+            if not config["eval"][key]:
+                del config["eval"][key]
         if self.sampling.reported == self.sampling.temperature:  # stored runs lack the key
             del config["sampling"]["log_prob_temperature"]
         # stored runs have these keys, which nothing sets now

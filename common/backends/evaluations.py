@@ -55,7 +55,8 @@ class Evaluations:
 
     def on_the_curve(self, step: int) -> dict[str, float]:
         """Evaluate at a step before the last one and return the scores."""
-        sampled = [self.sample(one, step, self.x.eval.curve_n) for one in self.benchmarks]
+        n = self.x.eval.n if step in self.x.eval.full_at else self.x.eval.curve_n
+        sampled = [self.sample(one, step, n) for one in self.benchmarks]
         return self.write(step, sampled)
 
     def keep(self, step: int) -> None:
@@ -67,7 +68,7 @@ class Evaluations:
         """Evaluate at `step` if the run was to end there, was stopped before it had evaluated, and
         now goes on to more steps. Return the scores, empty if no evaluation was missing."""
         missing = not (self.folder / "eval" / f"step-{step:05d}.csv").exists()
-        late = step > 0 and step % self.x.eval.every == 0 and missing
+        late = step in self.x.eval.curve(self.x.optim.steps) and missing
         return self.on_the_curve(step) if late else {}
 
     def last(self, step: int, told: bool) -> dict[str, float]:

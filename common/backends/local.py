@@ -84,6 +84,7 @@ def train(
             if loop.step < x.optim.steps:  # samples are left if the checkpoint was deleted
                 shutil.rmtree(run.path / "samples", ignore_errors=True)
             row: dict = {}
+            curve = x.eval.curve(x.optim.steps)
             bar = {"total": x.optim.steps, "done": loop.step, "note": lambda: shown(row)}
             for step in tracked(steps, x.run_id, **bar) if progress else steps:
                 try:
@@ -101,7 +102,7 @@ def train(
                         "optim.gradient_checkpointing=true, with which this run goes on, or lower "
                         f"it, as far as sampling.group_size={x.sampling.group_size}, for a new one"
                     ) from error
-                if step % x.eval.every == 0 and step < x.optim.steps:
+                if step in curve:
                     row |= loop.evaluations.on_the_curve(step)
                 append(row)
                 send(row)

@@ -14,7 +14,7 @@ from common.experiment import Experiment
 
 def steps(x: Experiment) -> list[int]:
     """Return the steps whose model is kept, in order, without the last step."""
-    curve = range(x.eval.every, x.optim.steps, x.eval.every) if x.keep_checkpoints else ()
+    curve = x.eval.curve(x.optim.steps) if x.keep_checkpoints else ()
     return sorted({*curve, *(step for step in x.keep_at if step < x.optim.steps)})
 
 
@@ -25,7 +25,7 @@ def folder(run: Path, step: int) -> Path:
 def check_finished(x: Experiment, run: Path) -> None:
     """Raise UserError for a finished run that did not keep the models that are now asked for."""
     missing = [step for step in steps(x) if not folder(run, step).is_dir()]
-    curve = x.keep_checkpoints and any(step % x.eval.every == 0 for step in missing)
+    curve = x.keep_checkpoints and any(step in x.eval.curve(x.optim.steps) for step in missing)
     key, value = ("keep_checkpoints", "true") if curve else ("keep_at", x.keep_at)
     remedy = f"{run} is finished and kept no model of steps {missing}; delete it to train it again"
     require(not missing, key, value, remedy)

@@ -192,6 +192,13 @@ class Evaluation:
     batch: PositiveInt  # sequences decoded at once
     # base model samples per prompt for Delta NLL, F-GRPO App. F.2; 0: left out
     rare_nll_samples: NonNegativeInt
+    also_at: list[PositiveInt] = field(default_factory=list)  # further steps of the curve
+    full_at: list[PositiveInt] = field(default_factory=list)  # further ones, with n samples each
+
+    def curve(self, steps: int) -> list[int]:
+        """Return the steps of a training of `steps` that are evaluated before its last one."""
+        every = range(self.every, steps, self.every)
+        return sorted({*every, *(x for x in (*self.also_at, *self.full_at) if x < steps)})
 
     def __post_init__(self):
         require(self.curve_n <= self.n, "eval.curve_n", self.curve_n, f"must be 1..eval.n={self.n}")

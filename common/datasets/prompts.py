@@ -82,6 +82,15 @@ def part(*, of: dict, number: int, parts: int) -> list[Prompt]:
     return whole[slice(*ends)]
 
 
+def fresh(*, size: int, draw: dict, apart_from: list) -> list[Prompt]:
+    """Return the first `size` prompts that the task's function `draw` gives and that no set of
+    `apart_from` has; both are nodes as in configs/data, `draw` without its size. Prompts are told
+    apart by their text."""
+    seen = {prompt.text for node in apart_from for prompt in resolve(node, "apart_from")()}
+    drawn = resolve(draw | {"size": size + len(seen)}, "draw")()
+    return [prompt for prompt in drawn if prompt.text not in seen][:size]
+
+
 def own_rows(path: str) -> list:
     """Return the rows of a user's JSONL file, UTF-8 with or without a byte order mark. Raises
     UserError naming the line that is not UTF-8 or not JSON."""

@@ -269,7 +269,7 @@ def priced(
 def _curve(x: Experiment, a: Assumptions, end: int) -> Iterator[Workload]:
     """Yield, for each benchmark, what is sampled at the points of the training curve and, with all
     n samples, after the last step."""
-    points = max(0, math.ceil(x.optim.steps / x.eval.every) - 1)
+    points = len(x.eval.curve(x.optim.steps))
     for key, node in x.data.benchmarks.items():
         name = node.get("name", key)  # which the tables may print otherwise
         asked = stated(node) or a.benchmark_problems

@@ -95,7 +95,7 @@ def check_time(
     ever get further."""
     if x.optim.steps == 0:
         return
-    points = math.ceil(x.optim.steps / x.eval.every)
+    points = len(x.eval.curve(x.optim.steps)) + 1
     needed = a.start(profile) + curve_s / points
     needed += min(x.checkpoint_every or 1, x.optim.steps) * steps_s / x.optim.steps
     require(

@@ -48,6 +48,7 @@ class Sweep:
     baselines: dict[str, str] = field(default_factory=dict)
     # name of a measure (Reproduce.measures) -> row -> steps whose models it reads
     measures: dict[str, dict[str, list[int]]] = field(default_factory=dict)
+    part: str = ""  # of a declared study, whose results are kept part by part (sweeps/declared.py)
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ NUMBERS, LARGEST, TARGETS = 4, 12, range(1, 51)
 OPERATORS, OPERATOR_WEIGHTS = "+-*", (0.5, 0.35, 0.15)
 OPERAND_WEIGHTS = {2: 0.10, 3: 0.45, 4: 0.45}
 LEFT_DEEP = 0.8
+NEEDS = "needs *"  # of a value that no expression without * has
 WORDS = (*"+-*()=}", "\\boxed{", *map(str, range(1, 100)))  # the tiny model's tokens
 SPLITS = {"train": range(0, 80), "dev": range(80, 90), "test": range(90, 100)}
 
@@ -30,17 +31,25 @@ Tree = int | tuple  # a number, or (operator, left, right)
 
 
 def natural(
-    *, split: str, size: int, seed: int, template: str, numbers: int = NUMBERS
+    *,
+    split: str,
+    size: int,
+    seed: int,
+    template: str,
+    numbers: int = NUMBERS,
+    multiplication: bool = True,
 ) -> list[Prompt]:
     """Return `size` distinct prompts of the demonstrator's own distribution. With another count of
-    `numbers` than the demonstrator's, the task is shifted. The draw is seeded: the same call gives
-    the same list."""
+    `numbers` than the demonstrator's, the task is shifted. With `multiplication` false, prompts
+    that no expression without `*` solves are left out. The draw is seeded: the same call gives the
+    same list."""
     require(numbers >= max(OPERAND_WEIGHTS), "numbers", numbers, "at least 4, for the answers")
     require(split in SPLITS, "split", split, f"one of {sorted(SPLITS)}")
     rng, seen = random.Random(f"natural-{split}-{seed}"), {}
     while len(seen) < size:
         drawn, target, _ = _draw(rng, numbers)
-        if _split(drawn, target) == split:
+        wanted = multiplication or reachable(drawn)[target] != NEEDS
+        if wanted and _split(drawn, target) == split:
             seen.setdefault(_reference(drawn, target))
     return [_prompt(reference, template) for reference in seen]
 
@@ -51,7 +60,7 @@ def rare(*, split: str, size: int, seed: int, template: str) -> list[Prompt]:
     rng, seen = random.Random(f"rare-{split}-{seed}"), {}
     while len(seen) < size:
         numbers, target = _numbers(rng, NUMBERS), rng.choice(TARGETS)
-        if _split(numbers, target) == split and reachable(numbers).get(target) == "needs *":
+        if _split(numbers, target) == split and reachable(numbers).get(target) == NEEDS:
             seen.setdefault(_reference(numbers, target))
     return [_prompt(reference, template) for reference in seen]
 
@@ -89,7 +98,7 @@ def reachable(numbers: tuple[int, ...]) -> dict[int, str]:
     for made in values.values():
         for value, needs in made.items():
             merged[value] = merged.get(value, True) and needs
-    return {value: "needs *" if needs else "without *" for value, needs in merged.items()}
+    return {value: NEEDS if needs else "without *" for value, needs in merged.items()}
 
 
 def solve(numbers: tuple[int, ...], target: int) -> Tree | None:
