@@ -16,6 +16,7 @@ from common.config.files import papers, studies
 from common.config.words import split
 from common.errors import one_of
 from common.sweeps.chosen import only
+from common.sweeps.declared import queue
 from common.sweeps.plan import Reproduce, experiments
 from common.sweeps.reproduce import reproduce
 
@@ -25,6 +26,9 @@ def main(words: list[str]) -> None:
 
     def run(config: Reproduce) -> None:
         config = only(config, given["rows"], given["seeds"])
+        if all(one.part for one in config.sweeps):
+            queue(config)
+            return
         runs = experiments(config)
         if given["seeds"]:
             runs.sort(key=lambda x: (x.seed, x.optim.steps > 0))

@@ -29,6 +29,7 @@ GROUPS = {
         "reproduce": Verb("common.reproduce", "all of a paper that this machine can run"),
         "evaluate": Verb("common.evaluation.command", "sample a model on a benchmark and score it"),
         "rescore": Verb("common.evaluation.rescore", "score stored samples by another verifier"),
+        "keep": Verb("common.sweeps.declared", "add the finished runs of a declared study to ours"),
         "import": Verb("common.comparison.import_runs", "counts made elsewhere, as a paper's runs"),
     },
     "measure": {

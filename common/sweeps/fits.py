@@ -1,8 +1,6 @@
 """Whether a training fits a profile: the memory that it takes, predicted from sizes without torch,
 and the checks that refuse it with the key to change."""
 
-import math
-
 from common.backends import backend
 from common.backends.verl import layout, tuning
 from common.errors import require

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 from pathlib import Path
 from time import time
 from typing import get_type_hints
@@ -91,16 +92,18 @@ def train_all(
     beside: Sequence[Call] = (),
     after: Sequence[Call] = (),
 ) -> None:
-    """Run every experiment that is not done. For each base model, the run that makes it comes
-    first, next to the tasks `beside`. The other runs wait for theirs, the tasks `after` for all of
-    them. Raises UserError naming the runs and tasks that failed."""
+    """Run every experiment that is not done, in their order. Runs wait for the one that makes their
+    base model, the tasks `after` for all of those. The tasks `beside` come next to the first base
+    models. Raises UserError naming the runs and tasks that failed."""
     left = [x for x in runs if not done(x)]
     first = [x for x in makers(runs) if x in left]
-    tasks = [*(Call(x.run_id, train, (x, end)) for x in first), *beside]
-    tasks += [task._replace(needs=tuple(x.run_id for x in first)) for task in after]
-    for x in (x for x in left if x not in first):
-        maker = tuple(one.run_id for one in first if one.model == x.model)
+    tasks = []
+    for x in left:
+        maker = () if x in first else tuple(one.run_id for one in first if one.model == x.model)
         tasks.append(Call(x.run_id, train, (x, end), maker))
+    place = len(list(takewhile(lambda x: x in first, left)))
+    needed = tuple(x.run_id for x in first)
+    tasks[place:place] = [*beside, *(task._replace(needs=needed) for task in after)]
     if tasks:
         run_all(tasks, workers)
 
