@@ -5,7 +5,7 @@ A run's frontier is its diversity as a function of how far its pass@1 has risen 
 its own base model. It is read where the run first rises so far, linearly between checkpoints. The
 run's area is the mean of its frontier over LEVELS. A level that a run does not reach is missing. So
 is a level that it reaches before its first checkpoint, since nothing was measured between that and
-the base model (docs/evidence.md).
+the base model (docs/evidence.md). Two runs are compared on the levels that both have.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import pandas as pd
 from common.claims.gaps import MIN_SEEDS
 from common.claims.select import COUNTED, REFUSED
 from common.errors import require
+from common.metrics.paired import seed_means
 from common.metrics.passk import pass_at_k
 from common.results.columns import COLUMNS
 
@@ -86,36 +87,95 @@ def percent(c: np.ndarray, n: np.ndarray) -> np.ndarray:
     return shares
 
 
-def reading(curve: Curve, level: float, measure: tuple[str, str]) -> np.ndarray | None:
-    """Return the measure where the run's pass@1 first rose by `level` points, (problems,); None
-    where it never did, or did so before its first checkpoint."""
-    rise = curve.mean(ACCURACY) - curve.mean(ACCURACY)[0]
-    reached = np.flatnonzero(rise >= level - 1e-9)
-    if not len(reached) or reached[0] == 0:
-        return None
-    i = int(reached[0])
-    share = (level - rise[i - 1]) / (rise[i] - rise[i - 1])
-    if i == 1 and share < 1 - 1e-9:
-        return None
-    values = curve.values[measure]
-    return values[i - 1] + share * (values[i] - values[i - 1])
+def crossings(rise: np.ndarray) -> np.ndarray:
+    """Return where pass@1 first rises to each of LEVELS, (L, B), as a place between checkpoints:
+    3.5 is half way from checkpoint 3 to 4. `rise` (T, B) is how far each of B curves is above its
+    start. NaN where a curve never rises so far, or does so before its first checkpoint."""
+    highest = np.maximum.accumulate(rise)
+    level = np.array(LEVELS)[:, None]
+    after = (highest < level[:, None] - 1e-9).sum(axis=1)  # the first checkpoint that has it
+    reached = (after > 0) & (after < len(rise))
+    i = np.where(reached, after, 1)
+    low, high = (np.take_along_axis(rise, i + step, axis=0) for step in (-1, 0))
+    with np.errstate(divide="ignore", invalid="ignore"):  # of what is not reached
+        share = (level - low) / (high - low)
+    reached &= (i > 1) | (share >= 1 - 1e-9)
+    return np.where(reached, i - 1 + share, np.nan)
+
+
+def interpolated(values: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Return the values (T, P) at `places` between checkpoints, (L, P); NaN at NaN. With one column
+    of places for each column of values, (L, P), each is read at its own."""
+    known = np.nan_to_num(places)
+    i = np.minimum(known.astype(int), len(values) - 2)
+    low, high = (np.take_along_axis(values, i + step, axis=0) for step in (0, 1))
+    return np.where(np.isnan(places), np.nan, low + (known - i) * (high - low))
+
+
+def readings(curve: Curve, measure: tuple[str, str]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the measure at each of LEVELS: of every problem, (L, P), and its mean over problems in
+    each of B draws of the natural problems, (L, B). NaN as in `crossings`. There are as many draws
+    as natural problems, and all runs have the same draws."""
+    accuracy, values = curve.values[ACCURACY], curve.values[measure]
+    size = accuracy.shape[1]
+    weights = np.random.default_rng(0).multinomial(size, np.full(size, 1 / size), size).T / size
+    rise = accuracy - accuracy[0]
+    places = crossings(rise.mean(axis=1, keepdims=True))
+    own = values @ weights if measure[0] == ACCURACY[0] else values.mean(axis=1, keepdims=True)
+    drawn = interpolated(np.broadcast_to(own, (len(own), size)), crossings(rise @ weights))
+    return interpolated(values, np.broadcast_to(places, (len(LEVELS), values.shape[1]))), drawn
+
+
+@dataclass(frozen=True)
+class Area:
+    """The mean of a run's frontier over `levels`, as values whose mean over the benchmarks' means
+    is the area, and whose spread is that of the problems. Both are random: the problems of the
+    measure, and the natural ones, which say where a level lies and are the same in every run. So a
+    value stands for each problem of the measure, and one for each draw of the natural problems."""
+
+    values: np.ndarray  # (P + B,), or (B,) for a measure of the natural problems themselves
+    strata: tuple[str, ...]  # the benchmark of each value
+    levels: tuple[int, ...]
+
+    @property
+    def mean(self) -> float:
+        return float(seed_means(self.values[None], self.strata)[0])
 
 
 def areas(
     pair: tuple[Runs, Runs], measure: tuple[str, str]
-) -> tuple[list[dict[int, np.ndarray]], bool]:
-    """Return (both sides' areas by seed, (problems,) each; whether they can be compared). A seed's
-    levels are the ones that both of its runs can be read at. A seed with fewer than LEAST_LEVELS is
-    left out, and a comparison needs MIN_SEEDS seeds and two thirds of those that ran."""
-    found: list[dict[int, np.ndarray]] = [{}, {}]
+) -> tuple[tuple[dict[int, Area], dict[int, Area]], bool]:
+    """Return (both sides' areas by seed; whether they can be compared). A seed's levels are the
+    ones that both of its runs can be read at. A seed with fewer than LEAST_LEVELS is left out, and
+    a comparison needs MIN_SEEDS seeds and two thirds of those that ran."""
+    found: tuple[dict[int, Area], dict[int, Area]] = ({}, {})
     shared = sorted(set(pair[0]) & set(pair[1]))
     for seed in shared:
-        read = [{x: reading(runs[seed], x, measure) for x in LEVELS} for runs in pair]
-        both = [x for x in LEVELS if all(one[x] is not None for one in read)]
-        if len(both) >= LEAST_LEVELS:
-            for side, one in zip(found, read, strict=True):
-                side[seed] = np.mean([one[x] for x in both], axis=0)
+        read = [readings(runs[seed], measure) for runs in pair]
+        both = ~np.isnan(read[0][0] + read[1][0]).any(axis=1)
+        if both.sum() < LEAST_LEVELS:
+            continue
+        unread = np.isnan(read[0][1] + read[1][1])
+        for side, (values, drawn) in zip(found, read, strict=True):
+            own = values[both].mean(axis=0)
+            known = np.ma.masked_array(drawn, unread).mean(axis=0).filled(own.mean())
+            side[seed] = _area(own, known, measure[0], tuple(np.array(LEVELS)[both].tolist()))
     return found, len(found[0]) >= MIN_SEEDS and 3 * len(found[0]) >= 2 * len(shared)
+
+
+def _area(own: np.ndarray, drawn: np.ndarray, benchmark: str, levels: tuple[int, ...]) -> Area:
+    """Return the area of one run from its value for each problem, (P,), and for each of B draws of
+    the B natural problems, (B,). The deviation of a draw times B / sqrt(B - 1) stands for a
+    problem: the variance of a mean of B values is theirs over B, and that of a bootstrap's draws is
+    too small by (B - 1) / B. The mean of a measure of natural problems is drawn with them, so the
+    draws are all of its spread."""
+    size = len(drawn)
+    deviations = size / np.sqrt(max(size - 1, 1)) * (drawn - drawn.mean())
+    if benchmark == ACCURACY[0]:
+        return Area(own.mean() + deviations, (benchmark,) * len(drawn), levels)
+    values = 2 * np.concatenate([own, deviations])  # twice, as the mean is over two benchmarks
+    strata = (benchmark,) * len(own) + (f"draws of {ACCURACY[0]}",) * len(drawn)
+    return Area(values, strata, levels)
 
 
 Areas = dict[tuple, tuple[tuple, np.ndarray]]  # COUNTED -> (problems, percent of each)
@@ -144,13 +204,13 @@ def at_equal_accuracy(counts: pd.DataFrame, tables: Sequence[str]) -> tuple[pd.D
             name += f" ({REFUSED}: {len(sides[0])} seeds reach enough levels)"
         for method, side, of in zip(found.groups(), sides, pair, strict=True):
             for seed in side if able else of:
-                value = side[seed].mean() if able else np.nan
+                value = side[seed].mean if able else np.nan
                 at = dict(table=table, model=model, method=method, benchmark=benchmark, seed=seed)
                 rows.append(at | dict(metric=name, k=64, value=value, unit="percent", step=0))
                 if able:
-                    problems = tuple((benchmark, x) for x in of[seed].problems[benchmark])
-                    key = (table, model, method, benchmark, seed, 0)
-                    behind[key] = problems, side[seed]
+                    area = side[seed]
+                    problems = tuple(zip(area.strata, range(len(area.values)), strict=True))
+                    behind[table, model, method, benchmark, seed, 0] = problems, area.values
     return pd.DataFrame(rows, columns=COLUMNS), behind
 
 

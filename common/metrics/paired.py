@@ -55,6 +55,12 @@ class Interval:
             return float(abs(self.value - null) < 1e-9)
         return float(2 * stdtr(self.df, -abs(self.value - null) / self.stderr))
 
+    def above(self, effect: float) -> float:
+        """Return the probability that the truth is above `effect` under a flat prior; NaN without
+        spread."""
+        known = self.stderr > 0
+        return float(stdtr(self.df, (self.value - effect) / self.stderr)) if known else np.nan
+
     def detectable(self, power: float = 0.8) -> float:
         """Return the minimum detectable difference: how far the truth must be from the null for
         p < 0.05 in a share `power` of repetitions, (t_df(0.975) + t_df(power)) stderr."""

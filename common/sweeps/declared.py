@@ -10,6 +10,7 @@ that are kept of that testbed and seed do not count, and it starts again.
 """
 
 import os
+import sys
 from collections import Counter
 from datetime import datetime
 from itertools import groupby
@@ -20,7 +21,7 @@ import pandas as pd
 
 from common.config.files import REFERENCE
 from common.config.words import options
-from common.errors import require
+from common.errors import UserError, require
 from common.experiment import Experiment
 from common.models.store import folder
 from common.results.checks import require_none
@@ -48,15 +49,23 @@ def main(words: list[str]) -> None:
 
 def queue(config: Reproduce) -> None:
     """Train every run of the scale that is neither finished nor kept, at the lowest priority, on
-    all cores."""
+    all cores. A part with failed runs does not stop the next one; their UserError is raised at the
+    end."""
     os.nice(19)
+    failure = None
     cores, due = os.cpu_count() or 1, []  # of the parts so far: a seed that starts again has all
     for part, runs in parts(config).items():
         due += runs
         print(f"part {part}; {progress(config)}", flush=True)
         begun = {(x.paper, x.seed) for x in runs if not (_done(x) or _kept(x).empty)}
-        train_all([x for x in due if x.optim.steps == 0 and (x.paper, x.seed) in begun], cores)
-        train_all([x for x in due if not _done(x)], cores)
+        try:
+            train_all([x for x in due if x.optim.steps == 0 and (x.paper, x.seed) in begun], cores)
+            train_all([x for x in due if not _done(x)], cores)
+        except UserError as error:
+            failure = error
+            print(f"error: {error}", file=sys.stderr)
+    if failure is not None:
+        raise failure
 
 
 def parts(config: Reproduce) -> dict[str, list[Experiment]]:
@@ -90,8 +99,8 @@ def keep(config: Reproduce) -> list[Path]:
 def progress(config: Reproduce) -> str:
     """Return how many runs of each part are done, and how long the others take on this machine's
     cores if a step takes as long as in those."""
-    said, left = [], Counter()
-    seconds, steps = Counter(), Counter()  # of the runs that are done, by testbed
+    said, left = [], Counter[str]()
+    seconds, steps = Counter[str](), Counter[str]()  # of the runs that are done, by testbed
     for part, runs in parts(config).items():
         open_runs = [x for x in runs if not _done(x)]
         said.append(f"{part} {len(runs) - len(open_runs)} of {len(runs)}")
@@ -100,7 +109,7 @@ def progress(config: Reproduce) -> str:
             if x in open_runs:
                 left[x.paper] += x.optim.steps
             else:
-                seconds[x.paper] += _seconds(x)
+                seconds[x.paper] += round(_seconds(x))
                 steps[x.paper] += x.optim.steps
     hours = [n * seconds[x] / steps[x] / 3600 if steps[x] else np.nan for x, n in left.items()]
     rest = sum(hours) / (os.cpu_count() or 1)
@@ -150,7 +159,7 @@ def _lines(x: Experiment) -> tuple[pd.DataFrame, pd.DataFrame]:
     require_none(verify(run))
     counts, problems = counts_of(run)
     require_none(problems)
-    about = {"run_id": x.run_id, "table": x.table, "model": x.model.name, "method": x.label}
+    about: dict = {"run_id": x.run_id, "table": x.table, "model": x.model.name, "method": x.label}
     about |= {"seed": x.seed, "base": _base(x), "commit": meta["commit"]}
     about |= {"processor": meta["processor"], "seconds": _seconds(x)}
     lines = packed(counts, read_csv(run / "metrics.csv"))

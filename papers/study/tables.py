@@ -26,7 +26,7 @@ from common.comparison.frontier import (
     areas,
 )
 from common.metrics.bootstrap import holm
-from common.metrics.paired import two_way_interval
+from common.metrics.paired import seed_means, two_way_interval
 
 RunsByMethod = dict[tuple[str, str], Runs]  # (rate, method) -> its runs
 MARGIN = 3.0  # points that DAPO and CISPO may be below GRPO
@@ -35,7 +35,9 @@ CONTROLS = [
     *["rate", "control", "a", "b", "benchmark", "metric", "step", "margin"],
     *["difference", "low", "high", "n_seeds", "verdict"],
 ]
-NUMBERS = ["difference", "low", "high", "p"]
+EFFECTS = (0, 2, 4)  # points; the probability that an effect is above each stands next to p
+NUMBERS = ["difference", "low", "high", "p", *(f"p_above_{x}" for x in EFFECTS)]
+NUMBERS += ["levels", "mean_levels"]  # at equal pass@1: those that were read, over all seeds
 METHODS = ["rate", "method", "reading", "against", "benchmark", "metric", *NUMBERS]
 METHODS += ["p_holm", "n_seeds"]
 LAST, EQUAL = "after the last step", "at equal pass@1"  # readings of METHODS
@@ -138,9 +140,12 @@ def methods(found: RunsByMethod) -> pd.DataFrame:
 
 def _beyond(a: Runs, b: Runs | None, reading: str, measure: tuple[str, str]) -> dict:
     """Return NUMBERS of a - b, or of a minus its base models where `b` is None, with the seeds."""
+    strata, read = None, []
     if reading == EQUAL:
         (first, second), able = areas((a, b or {}), measure)
-        pairs = [(first[s], second[s]) for s in first] if able else []
+        pairs = [(first[s].values, second[s].values) for s in first] if able else []
+        strata = next((one.strata for one in first.values()), None)
+        read = [one.levels for one in first.values()]
     elif b is None:
         pairs = [(x[-1], x[0]) for x in (one.values[measure] for one in a.values())]
     else:
@@ -149,9 +154,13 @@ def _beyond(a: Runs, b: Runs | None, reading: str, measure: tuple[str, str]) -> 
     if len(pairs) < MIN_SEEDS:
         return {"n_seeds": len(pairs)}
     first, second = (np.stack(side) for side in zip(*pairs, strict=True))
-    interval = two_way_interval(first - second)
-    shown = [interval.value, *interval.of_difference(second.mean()), interval.p()]
-    return {"n_seeds": len(pairs)} | dict(zip(NUMBERS, shown, strict=True))
+    interval = two_way_interval(first - second, strata=strata)
+    shown = [interval.value, *interval.of_difference(seed_means(second, strata).mean())]
+    shown += [interval.p(), *(interval.above(effect) for effect in EFFECTS)]
+    if read:
+        shown.append(f"+{min(min(x) for x in read)} to +{max(max(x) for x in read)}")
+        shown.append(np.mean([len(x) for x in read]))
+    return {"n_seeds": len(pairs)} | dict(zip(NUMBERS, shown, strict=False))
 
 
 def _place(curve: Curve, step: int) -> int:

@@ -20,6 +20,7 @@ from common.comparison.frontier import (
     DEV,
     DIVERSITY,
     GRPO,
+    LEVELS,
     LOWER,
     LOWER_GRPO,
     RATE,
@@ -27,7 +28,8 @@ from common.comparison.frontier import (
     areas,
     at_equal_accuracy,
     curves,
-    reading,
+    percent,
+    readings,
 )
 from common.metrics.bootstrap import holm
 from common.metrics.paired import two_way_interval
@@ -41,7 +43,7 @@ from papers.study.tables import EQUAL, LAST, controls, methods
 REFERENCE = ROOT / "results" / "reference"
 PROBLEMS = 4
 AT_256 = ("natural", "pass@256")
-LEVELS = "from +2 to +16 points"
+SPAN = "from +2 to +16 points"
 
 
 def run(rises, lost, *, dev=None, steps=None) -> Curve:
@@ -120,14 +122,31 @@ def test_curves_refuse_a_run_without_its_base_model_and_other_problems():
 
 
 def test_a_reading_is_interpolated_after_the_first_checkpoint_and_not_before():
+    def at(one: Curve, level: int, measure=DIVERSITY) -> float:
+        return float(readings(one, measure)[0][LEVELS.index(level)].mean())
+
     one = run((0, 4, 8, 6), (0, 8, 16, 40))
-    assert reading(one, 3, DIVERSITY) is None  # reached before the first checkpoint
-    assert reading(one, 4, DIVERSITY) == pytest.approx(np.full(PROBLEMS, 52))
-    assert reading(one, 7, DIVERSITY) == pytest.approx(np.full(PROBLEMS, 46))
-    assert reading(one, 7, ACCURACY) == pytest.approx(np.full(PROBLEMS, 27))
-    assert reading(one, 9, DIVERSITY) is None  # never reached
-    back = run((0, -2, 2, 1, 6), (0, 10, 20, 30, 40))  # where it rises so far for the first time
-    assert reading(back, 1, DIVERSITY) == pytest.approx(np.full(PROBLEMS, 42.5))
+    assert np.isnan(at(one, 3))  # reached before the first checkpoint
+    assert at(one, 4) == pytest.approx(52)
+    assert at(one, 7) == pytest.approx(46)
+    assert at(one, 7, ACCURACY) == pytest.approx(27)
+    assert np.isnan(at(one, 9))  # never reached
+    back = run((0, -2, 3, 1, 6), (0, 10, 20, 30, 40))  # where it rises so far for the first time
+    assert at(back, 2) == pytest.approx(42)
+
+
+def test_each_draw_of_the_natural_problems_is_read_at_levels_of_its_own():
+    """Two natural problems: one rises by 8 at once, the other never. A draw has the first twice,
+    once or not at all, and is read where its own mean has risen so far."""
+    rises = [[0, 0], [4, 0], [8, 0]]
+    values = {ACCURACY: 20 + np.array(rises, float), DIVERSITY: np.array([[60.0], [40.0], [0.0]])}
+    own, drawn = readings(Curve(np.array([0, 5, 10]), values, {}), DIVERSITY)
+    level = LEVELS.index(4)
+    assert own[level] == pytest.approx([0])  # the mean has risen by 4 at the end
+    twice, never = 40, np.nan  # it rises by 4 at the first checkpoint, or never
+    assert drawn.shape == (len(LEVELS), 2)
+    for value in drawn[level]:
+        assert np.isnan(value) or value in (pytest.approx(0), pytest.approx(twice)), never
 
 
 def test_an_area_is_the_mean_over_the_levels_that_both_runs_have():
@@ -138,8 +157,11 @@ def test_an_area_is_the_mean_over_the_levels_that_both_runs_have():
     )
     assert able
     assert sorted(a) == sorted(b) == [1, 2, 3]
-    assert a[2] == pytest.approx([53.5, 53.5, 53.5, 60])  # levels 4 to 9
-    assert b[2] == pytest.approx(np.full(PROBLEMS, 47))
+    assert a[2].levels == b[2].levels == (4, 5, 6, 7, 8, 9)
+    for area, values in ((a[2], [53.5, 53.5, 53.5, 60]), (b[2], [47] * PROBLEMS)):
+        of_rare = area.values[np.array(area.strata) == "rare"] / 2
+        assert of_rare == pytest.approx(values)
+        assert area.mean == pytest.approx(np.mean(values))
 
 
 @pytest.mark.parametrize(
@@ -225,7 +247,7 @@ def test_rows_at_equal_accuracy_are_the_areas():
     )
     assert list(dict.fromkeys(rows["table"])) == TABLES  # CISPO did not run
     assert set(rows["benchmark"]) == {"rare"}
-    assert rows["metric"].str.startswith(f"pass@64 {LEVELS}").all()
+    assert rows["metric"].str.startswith(f"pass@64 {SPAN}").all()
     assert (rows["unit"] == "percent").all()
     sides = {"FADE": (RATE, "FADE"), GRPO: (RATE, GRPO), LOWER_GRPO: (LOWER, GRPO)}
     for table, other in zip(TABLES, (GRPO, LOWER_GRPO), strict=True):
@@ -238,8 +260,10 @@ def test_rows_at_equal_accuracy_are_the_areas():
             )
             for seed, one in zip((1, 2, 3), areas_of, strict=True):
                 problems, values = behind[table, "tiny", name, "rare", seed, 0]
-                assert problems == tuple(("rare", f"rare {i}") for i in range(PROBLEMS))
-                assert values == pytest.approx(one)
+                benchmarks = [benchmark for benchmark, _ in problems]
+                assert benchmarks == ["rare"] * PROBLEMS + ["draws of natural"] * 2
+                assert values[:PROBLEMS] / 2 == pytest.approx(one)
+                assert values[PROBLEMS:] == pytest.approx(0)  # natural problems are all alike
 
 
 def test_the_judge_reads_them_over_seeds_and_problems():
@@ -252,7 +276,7 @@ def test_the_judge_reads_them_over_seeds_and_problems():
         ends = interval.of_difference(expected(*other).mean())  # no area is above 100 percent
         assert [gap["low"], gap["high"]] == pytest.approx(ends)
         assert gap["p"] == pytest.approx(interval.p())
-        assert gap[["n_seeds", "n_problems", "test"]].tolist() == [3, PROBLEMS, BOTH]
+        assert gap[["n_seeds", "n_problems", "test"]].tolist() == [3, PROBLEMS + 2, BOTH]
 
 
 def test_a_comparison_of_too_few_seeds_is_refused():
@@ -479,6 +503,72 @@ def test_methods_that_do_not_differ_get_false_verdicts_in_one_table_of_twenty():
     share = pd.concat(wrong, axis=1).mean(axis=1)
     assert len(share) == 4
     assert (share <= 0.05 + 2 * (0.05 * 0.95 / 200) ** 0.5).all(), share
+
+
+def learners(rng: np.random.Generator, *, seeds: int, problems: int) -> tuple[dict, dict]:
+    """Two methods that lose rare pass@64 alike as they rise. Each problem gains more or less than
+    the mean, the same in every seed, and another amount with the other method."""
+    rise = np.linspace(0, 18, 10)[:, None]
+    loses = 1 + rng.normal(0, 0.4, problems)
+    made: tuple[dict, dict] = ({}, {})
+    for side in made:
+        gains, more = 1 + rng.normal(0, 0.5, problems), rng.normal(0, 0.1, problems)
+        for seed in range(seeds):
+            noise = [1 + rng.normal(0, 0.1) + rng.normal(0, 0.3, problems) for _ in range(2)]
+            values = {
+                ACCURACY: 25 + rise * gains * noise[0],
+                DIVERSITY: 60 - 1.5 * rise * (loses + more) * noise[1],
+            }
+            side[seed] = Curve(np.arange(10), values, {})
+    return made
+
+
+@pytest.mark.sweep
+def test_natural_problems_are_random_too_at_equal_pass1():
+    """Two methods that do not differ are found to in at most 5 % of studies. Intervals that take
+    the natural problems as fixed find a difference in more than twice as many."""
+    rng, wrong = np.random.default_rng(3), []
+    for _ in range(300):
+        (a, b), able = areas(learners(rng, seeds=9, problems=60), DIVERSITY)
+        assert able
+        gap = np.stack([a[seed].values - b[seed].values for seed in a])
+        strata = a[0].strata
+        of_rare = np.array(strata) == "rare"
+        new, old = two_way_interval(gap, strata=strata), two_way_interval(gap[:, of_rare] / 2)
+        assert new.value == pytest.approx(old.value)
+        wrong.append([one.p() < 0.05 for one in (new, old)])
+    share = np.mean(wrong, axis=0)
+    assert share[0] <= 0.05
+    assert share[1] > 0.1
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("speed", [0.4, 0.65, 0.9])
+def test_a_slow_learner_keeps_nothing_at_equal_pass1(speed):
+    """A learner on the path of the stored GRPO, a parabola for each problem's pass@1, at a part of
+    its speed and with samples of its own, on four times the problems (240, as declared)."""
+    counts = pd.read_csv(REFERENCE / "study" / "laptop" / "counts.csv.gz")
+    counts = counts[counts["table"].isin([BASE, RATE]) & counts["method"].isin([BASE, GRPO])]
+    stored = curves(counts[counts["benchmark"].isin(["natural", "rare"])])[RATE, GRPO]
+    rng, gaps = np.random.default_rng(1), []
+    steps = np.arange(11)  # checkpoints
+
+    def sampled(one: Curve, speed: float) -> Curve:
+        values = {}
+        for benchmark, metric, column in (("natural", "pass@1", 0), ("rare", "pass@64", 2)):
+            path = np.polynomial.polynomial.polyfit(steps, one.values[benchmark, "pass@1"], 2)
+            at = np.polynomial.polynomial.polyval(speed * steps, path).T.clip(0, 100)
+            c = rng.binomial(64, np.tile(at, 4) / 100)
+            of = percent(c.ravel(), np.full(c.size, 64))[:, column].reshape(c.shape)
+            values[benchmark, metric] = of
+        return Curve(steps, values, {})
+
+    for _ in range(20):
+        pair = [{seed: sampled(one, x) for seed, one in stored.items()} for x in (speed, 1.0)]
+        (slow, fast), _ = areas((pair[0], pair[1]), DIVERSITY)
+        gaps += [slow[seed].mean - fast[seed].mean for seed in slow]
+    assert len(gaps) >= 20 * 5
+    assert abs(np.mean(gaps)) <= 0.3
 
 
 # ---- what is stored
