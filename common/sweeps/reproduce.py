@@ -70,9 +70,15 @@ def reproduce(
     runs = experiments(config) if runs is None else runs
     end = None if config.seconds is None else time() + config.seconds
     beside, after = parts(config, "nothing"), parts(config, "base")
-    failure = None
+    first, failure = makers(runs), None
     try:
-        train_all(runs, config.workers, end=end, beside=beside, after=after)
+        train_all(
+            [*first, *(x for x in runs if x not in first)],
+            config.workers,
+            end=end,
+            beside=beside,
+            after=after,
+        )
     except UserError as error:
         failure = error
         print(f"error: {error}", file=sys.stderr)

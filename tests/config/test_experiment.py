@@ -304,3 +304,14 @@ def test_the_stored_config_makes_the_same_experiment():
     again = strict(Experiment, asdict(x))
     assert again == x
     assert again.run_id == x.run_id
+
+
+def test_a_curve_has_every_step_and_the_further_ones_before_the_last():
+    words = ["eval.every=600", "eval.also_at=[40,20,1200,5000]", "eval.full_at=[1300]"]
+    x = load(words, "f_grpo")
+    assert x.eval.curve(3600) == [20, 40, 600, 1200, 1300, 1800, 2400, 3000]
+    assert x.eval.curve(1200) == [20, 40, 600]
+    assert x.eval.curve(0) == []
+    assert x.run_id != load(words[:1], "f_grpo").run_id
+    with refuses("eval.also_at"):
+        load([*words, "backend=verl"], "f_grpo")

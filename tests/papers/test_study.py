@@ -11,11 +11,15 @@ from PIL import Image
 from refuses import refuses
 from tiny import ROOT
 
+from common.backends.prompts import prompts
+from common.claims.file import load as claims_of
+from common.claims.file import parse
 from common.claims.gaps import BOTH
 from common.claims.judge import judge
 from common.claims.select import PER_PROBLEM, REFUSED, indexed
 from common.comparison.frontier import (
     ACCURACY,
+    AT_EQUAL,
     BASE,
     DEV,
     DIVERSITY,
@@ -31,12 +35,14 @@ from common.comparison.frontier import (
     percent,
     readings,
 )
+from common.experiment import load
 from common.metrics.bootstrap import holm
 from common.metrics.paired import two_way_interval
 from common.models import store
 from common.palette import look
 from common.results.files import read_csv
-from common.sweeps.plan import experiments, scales_of
+from common.sweeps.plan import experiments, runs_of, scales_of
+from common.tasks.countdown import reachable
 from papers.study.figures import TESTBEDS, draw
 from papers.study.tables import EQUAL, LAST, controls, methods
 
@@ -569,6 +575,46 @@ def test_a_slow_learner_keeps_nothing_at_equal_pass1(speed):
         gaps += [slow[seed].mean - fast[seed].mean for seed in slow]
     assert len(gaps) >= 20 * 5
     assert abs(np.mean(gaps)) <= 0.3
+
+
+# ---- the confirmatory study
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("bed", ["countdown", "maze"])
+def test_the_declared_prompts_are_new(bed):
+    """240 in each set, in no other set of theirs, nor in training or a set of the earlier runs."""
+    parts = {one.part: one for one in scales_of("study", "scale=confirmatory").sweeps[::-1]}
+    declared = prompts(runs_of(scales_of("study"), parts["A" if bed == "countdown" else "D"])[0])
+    earlier = load(["experiment=base" if bed == "countdown" else "experiment=maze/base"], "study")
+    train, old = prompts(earlier)
+    assert declared[0] == train
+    assert list(declared[1]) == ["natural", "rare", "dev_natural", "dev_rare"]
+    assert {len(found) for found in declared[1].values()} == {240}
+    texts = [prompt.text for found in declared[1].values() for prompt in found]
+    assert len(set(texts)) == 4 * 240
+    assert not set(texts) & {prompt.text for found in (train, *old.values()) for prompt in found}
+    for name in ("rare", "dev_rare") if bed == "countdown" else ():
+        assert all(needs_multiplication(prompt.reference) for prompt in declared[1][name])
+
+
+def needs_multiplication(reference: str) -> bool:
+    numbers, target = reference.split(" = ")
+    return reachable(tuple(map(int, numbers.split())))[int(target)] == "needs *"
+
+
+def test_there_are_twelve_hypotheses_about_rows_that_will_run():
+    claims = claims_of(ROOT / "papers" / "study" / "hypotheses.yaml")
+    assert len(claims) == 12
+    assert {claim["family"] for claim in claims} == {"primary"}
+    labels = {x.label for x in experiments(scales_of("study", "scale=confirmatory"))}
+    for claim in claims:
+        for one in parse("", claim["laptop"])[2]:
+            found = AT_EQUAL.fullmatch(one["table"])
+            named = set(found.groups() if found else [one["method"]])
+            assert one["method"] in named | {one["method"] * (not found)}
+            assert named - {LOWER_GRPO} <= labels
+            assert one["model"] in ("tiny-qwen2", "maze-qwen2")
 
 
 # ---- what is stored

@@ -233,6 +233,19 @@ def test_same_seed_same_list(kind):
 # ---- the demonstrator before its answers are filtered by target
 
 
+def test_without_multiplication_the_prompts_that_need_it_are_left_out():
+    asked = {"split": "train", "seed": 3, "template": "bare"}
+    whole = countdown.natural(size=300, **asked)
+    plain = countdown.natural(size=200, multiplication=False, **asked)
+
+    def needs(prompt) -> bool:
+        numbers, target = prompt.reference.split(" = ")
+        return reachable(tuple(map(int, numbers.split())))[int(target)] == "needs *"
+
+    assert 0 < sum(map(needs, whole)) < 90
+    assert plain == [prompt for prompt in whole if not needs(prompt)][:200]
+
+
 def test_a_shifted_task_has_more_numbers_and_the_same_answers():
     settings = {"split": "test", "size": 30, "seed": 0, "template": "bare"}
     prompts = countdown.natural(**settings, numbers=5)
