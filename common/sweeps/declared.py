@@ -60,7 +60,8 @@ def queue(config: Reproduce) -> None:
         begun = {(x.paper, x.seed) for x in runs if not (_done(x) or _kept(x).empty)}
         try:
             train_all([x for x in due if x.optim.steps == 0 and (x.paper, x.seed) in begun], cores)
-            train_all([x for x in due if not _done(x)], cores)
+            # those that are done here too: where the base model is, no run waits for one
+            train_all([x for x in due if done(x) or not _done(x)], cores)
         except UserError as error:
             failure = error
             print(f"error: {error}", file=sys.stderr)
