@@ -110,6 +110,19 @@ def test_a_seed_with_another_base_model_starts_again(trained, tmp_path):
     assert [path.name for path in files(home, 11)] == ["A-s11.csv.gz"]  # another seed's stay
 
 
+def test_no_run_waits_for_a_base_model_that_is_there(monkeypatch, tmp_path):
+    tasks = []
+    monkeypatch.setattr("common.sweeps.reproduce.run_all", lambda some, workers: tasks.append(some))
+    monkeypatch.setattr(declared, "REFERENCE", tmp_path / "reference")
+    monkeypatch.setattr(os, "nice", lambda by: None)
+    config = study(tmp_path, 10, 11)
+    base, grpo, other, rest = declared.parts(config)["A"]
+    Run(tmp_path, base.paper, base.run_id, {"optim": {"steps": 0}}).finish()
+    declared.queue(config)
+    waits = {task.title: task.needs for task in tasks[0]}
+    assert waits == {grpo.run_id: (), other.run_id: (), rest.run_id: (other.run_id,)}
+
+
 @pytest.mark.trains
 def test_kept_runs_give_the_rows_and_counts_of_their_folders(trained, tmp_path):
     config = study(tmp_path / "here", 10)
