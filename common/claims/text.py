@@ -38,7 +38,7 @@ def difference(row: pd.Series | dict, word: str = "") -> str:
     low, high = row["low"], row["high"]
     if pd.isna(low):
         return "identical" if row["difference"] == 0 else "too few seeds"
-    text = f"{row['difference']:+.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+    text = f"{row['difference']:+z.{digits}f} [{low:z.{digits}f}, {high:z.{digits}f}]"
     p = row["p_holm"]
     open_ = word == "inconclusive" and low * high > 0 and not pd.isna(p)
     return text + (f", corrected p {p:.2g}" if open_ else "")

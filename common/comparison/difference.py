@@ -223,9 +223,9 @@ def _of_paper(a: str, b: str, given: dict[str, str]) -> tuple[Side, Side]:
 def _line(one: dict) -> list[str]:
     interval, p = "", ""
     if one["low"] == one["low"]:
-        interval = f" [{one['low']:.2f}, {one['high']:.2f}]"
+        interval = f" [{one['low']:z.2f}, {one['high']:z.2f}]"
         p = f"{one['p_holm']:.2g}"
     problems = "" if one["n_problems"] != one["n_problems"] else f"{one['n_problems']:.0f}"
     values = [f"{one[name]:.1f}" for name in ("value_a", "value_b")]
-    difference = f"{one['difference']:+.2f}{interval}"
+    difference = f"{one['difference']:+z.2f}{interval}"
     return [one["benchmark"], one["metric"], *values, difference, p, one["seeds"], problems]

@@ -51,6 +51,7 @@ def published(folder: Path) -> pd.DataFrame:
     return published_checked(folder)[0]
 
 
+@cache
 def published_checked(folder: Path) -> tuple[pd.DataFrame, list[str]]:
     """Return (the printed cells, messages on what was left out of them)."""
     frames, problems = [], []

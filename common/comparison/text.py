@@ -223,7 +223,7 @@ def _effect(gaps: pd.DataFrame, claim: str, scope: str, verdict: str = "") -> st
         return ""
     row = found.iloc[0]
     if scope == PUBLISHED:
-        return f"{row['difference']:+.1f}"
+        return f"{row['difference']:+z.1f}"
     seeds = "" if pd.isna(row["n_seeds"]) else f", {row['n_seeds']:.0f} seeds"
     more = f" (first of {len(found)})" if len(found) > 1 else ""
     return claim_text.difference(row, verdict) + seeds + more
