@@ -28,7 +28,7 @@ def rare_correct(
     were drawn. The result is cached in `cache`.
     """
     drawn_with = asdict(settings)
-    for name in ("n", "k", "every", "curve_n"):  # settings of other samples, without effect here
+    for name in ("n", "k", "every", "curve_n", "also_at", "full_at"):  # of other samples
         del drawn_with[name]
     key = config_hash({"prompts": [asdict(prompt) for prompt in prompts], "settings": drawn_with})
     path = cache / f"rare-correct-ids-{key}.jsonl.gz"

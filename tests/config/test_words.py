@@ -6,7 +6,7 @@ import pytest
 from refuses import refuses
 
 from common.config.compose import compose
-from common.config.words import for_hydra, options, pairs, split
+from common.config.words import for_hydra, options, pairs, quoted, split
 from common.errors import UserError
 
 OWN = {"workers": "2", "results_dir": "results"}
@@ -61,3 +61,9 @@ def test_a_word_that_hydra_could_not_read_is_named(word):
 def test_a_path_may_have_any_sign(path):
     assert compose("f_grpo", [f"results_dir={path}"])["results_dir"] == path
     assert compose("f_grpo", ["optim.betas=[0.8,0.9]"])["optim"]["betas"] == [0.8, 0.9]
+
+
+def test_a_value_is_quoted_once():
+    assert quoted("name='é'") == "name='é'"
+    assert quoted("x=é") == "x='é'"
+    assert quoted("x=1") == "x=1"

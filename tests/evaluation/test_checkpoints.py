@@ -13,6 +13,7 @@ from common.comparison.gather import gather
 from common.evaluation import checkpoints
 from common.evaluation.checkpoints import best_step, choose, plateau_step
 from common.evaluation.run import evaluate
+from common.evaluation.store import stored
 from common.results.collect import verify
 from common.results.columns import COLUMNS
 from common.results.files import read_csv
@@ -146,6 +147,9 @@ def test_its_rows_reach_the_comparison_with_counts(trained, results):
     assert folders == [e.path for e in planned]
     for e, folder in zip(planned, folders, strict=True):
         assert verify(folder) == []
+        untrained = replace(e, row=None, model=trained.model, results_dir=str(results / "other"))
+        drawn = [stored(one)["log_prob"].tolist() for one in (folder, evaluate(untrained))]
+        assert drawn[0] != drawn[1]  # of the checkpoint, not of the base model
         taken = json.loads((folder / "checkpoint.json").read_text())
         curve = checkpoints.curve_of(results / "f_grpo" / trained.run_id)
         assert taken["step"] == best_step(curve)

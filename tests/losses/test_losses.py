@@ -171,6 +171,8 @@ def test_aggregation_by_hand():
     assert_close(token_mean(mask), [[sixth, 0, 0], [sixth] * 3, [sixth, sixth, 0]])
     third, ninth = 1 / 3, 1 / 9
     assert_close(sequence_mean_token_mean(mask), [[third, 0, 0], [ninth] * 3, [sixth, sixth, 0]])
+    # A response without tokens counts as one and adds nothing.
+    assert_close(sequence_mean_token_mean(rows([1, 1], [0, 0])), [[0.25, 0.25], [0, 0]])
     # Three responses of at most 4 tokens: 1/12 a token.
     assert_close(token_sum(mask, max_tokens=4), mask / 12)
     # Losses 6, (3, 3, 0), (1, 2): token mean 15/6; sequence means 6, 2, 3/2, their mean 19/6.

@@ -117,6 +117,12 @@ def test_beta_binomial_is_recovered():
     assert fitted.b[0] == pytest.approx(1.8, rel=0.05)
 
 
+@pytest.mark.parametrize("share", [[1, 0, 0], [0, 0, 1]])
+def test_equal_solve_rates_have_no_shape(share):
+    with pytest.raises(UserError, match="no shape"):
+        fit_beta(np.array(share, float))
+
+
 def test_bimodal_solve_rates_need_two_components():
     rng = np.random.default_rng(0)
     p = np.where(rng.random(40_000) < 0.6, rng.beta(0.8, 8, 40_000), rng.beta(6, 1, 40_000))

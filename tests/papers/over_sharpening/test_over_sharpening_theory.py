@@ -123,6 +123,10 @@ def test_bounds_of_an_uneven_kernel_by_hand():
     assert formulas.unseen_bound(s, eta=0.5, **group) == pytest.approx(1 / 3)
 
 
+def test_the_spread_of_a_kernel_with_an_uneven_diagonal():
+    assert formulas.spread(np.array([[2.0, 1.0], [1.0, 3.0]])) == (2, 3, 1, 1)
+
+
 def test_spread_leaves_out_the_copies_of_a_mode():
     K = uniform(2.0, 1.0, 3)
     K[0, 1] = K[1, 0] = 2.0
