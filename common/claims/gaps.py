@@ -84,6 +84,16 @@ class Gap:
         return " and ".join(sorted(names))
 
 
+def on_shared_seeds(values: list[Found]) -> list[Found]:
+    """Return the values restricted to the seeds that all of them have, so that they are paired.
+    Values without seeds stay; all stay unchanged where too few seeds are shared."""
+    random = [set(x.seeds) for x in values if x.seeds is not None]
+    shared = sorted(set.intersection(*random)) if random else []
+    if len(shared) < MIN_SEEDS:
+        return values
+    return [x if x.seeds is None else x.at(shared) for x in values]
+
+
 def combine(terms: Sequence[tuple[float, Found]], *, cluster: bool = False) -> Gap:
     """Return the weighted sum of the found values with its interval: over seeds, and over problems
     where there are counts. With `cluster` and fewer than MIN_SEEDS seeds, the spread over seeds is
@@ -161,7 +171,9 @@ def subsampled_p(c_a: np.ndarray, c_b: np.ndarray, n: int, k: int, strata: list)
     return float(test["p"])
 
 
-def order_text(selected: list[Found], gaps: list[Gap]) -> str:
+def order_text(gaps: list[Gap]) -> str:
+    """Return the numbers of a chain of differences a - b, b - c, ... as text."""
+    selected = [gaps[0].terms[0][1], *(gap.terms[1][1] for gap in gaps)]
     cluster = any(gap.single for gap in gaps)
     singles = [combine([(1, x)], cluster=cluster).interval for x in selected]
     if all(x.seeds is None for x in selected):

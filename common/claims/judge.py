@@ -60,37 +60,18 @@ Further verdicts: not run; not claimed here (no predicate in this scope); mechan
 effect).
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
 
-from common.claims.file import CLUSTER, PRIMARY, REST, SCOPES, load, parse, predicate
-from common.claims.gaps import (
-    GAPS,
-    MIN_SEEDS,
-    Gap,
-    combine,
-    interval_text,
-    order_text,
-    power_text,
-    row,
-    single_text,
-)
-from common.claims.select import (
-    Counts,
-    Found,
-    Missing,
-    Refused,
-    indexed,
-    on_shared_seeds,
-    select,
-    tidy,
-    words,
-)
+from common.claims.file import CLUSTER, PRIMARY, PUBLISHED, SCOPES, Claim, load
+from common.claims.forms import Count, Form
+from common.claims.gaps import GAPS, Gap, power_text, row, single_text
+from common.claims.select import Counts, Found, Missing, Refused, indexed, select, tidy, words
 from common.claims.single import ONE_RUN
-from common.claims.sizes import level, side
 from common.errors import UserError
 from common.metrics.bootstrap import benjamini_hochberg, holm
 
@@ -98,21 +79,52 @@ __all__ = ["GAPS", "SCOPES", "judge", "load"]
 NOT_RUN, NOT_CLAIMED = "not run", "not claimed here"
 NOT_ENGAGED = "mechanism not engaged"
 WITHOUT = (NOT_RUN, NOT_CLAIMED)  # verdicts that rest on no number
+# (beginning of an error's message, selector) -> its values; raises as `select` does
+Find = Callable[[str, dict], Found]
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """A predicate with the values and comparisons that decide it."""
+    """A claim's comparisons in a scope."""
 
-    form: str
-    body: dict
-    values: list[Found]
+    family: str
+    form: Form
     gaps: list[Gap]
-    null: float | None  # the gaps are tested against it; None: the interval must lie inside bounds
+
+    @cached_property
+    def tests(self) -> list[tuple[float, float]]:
+        """Return for each comparison the p-values of two statements: it lies on the claimed side
+        of `null`, and it lies on the other. They are 0 or 1 by the numbers where nothing is random,
+        and 1 (nothing is decided) for a tie and with too few seeds on a laptop."""
+        found = []
+        for gap in self.gaps:
+            above = gap.interval.value - self.form.null
+            open_ = abs(above) < 1e-9 or np.isnan(gap.interval.stderr)
+            p = 1.0 if open_ else gap.interval.p(self.form.null)
+            found.append((p, 1.0) if (above > 0) == self.form.up else (1.0, p))
+        return found
+
+    @property
+    def sides(self) -> list[str]:
+        """Return "holds", "fails" or "inconclusive" for each comparison, without a correction."""
+        if self.form.null is None:
+            return [self.form.side(self.gaps[0])]
+        return [
+            "holds" if towards < 0.05 else "fails" if against < 0.05 else "inconclusive"
+            for towards, against in self.tests
+        ]
+
+    def of_one_run(self, word: str) -> str:
+        """Return ONE_RUN instead of "inconclusive" where a side has one run; else `word`."""
+        one = any(gap.single and gap.seeds == 1 for gap in self.gaps)
+        return ONE_RUN if one and word == "inconclusive" else word
+
+
+Measured = Evidence | tuple[str, str]  # or (verdict, reason) without comparisons
 
 
 def judge(
-    claims: list[dict],
+    claims: list[Claim],
     rows: dict[str, pd.DataFrame],
     counts: dict[str, pd.DataFrame | Counts] | None = None,
     averages: dict[str, list[str]] | None = None,
@@ -124,141 +136,106 @@ def judge(
     rows: scope -> result rows (results/columns.py; published tables lack the last columns); counts:
     scope -> PER_PROBLEM; averages: a printed mean -> its benchmarks, used for cluster rows.
     """
-    frames = {scope: tidy(frame) for scope, frame in rows.items()}
-    measured: dict[str, dict] = {}
+    measured: dict[str, dict[str, Measured]] = {scope: {} for scope in rows}
     ambiguous: dict[str, str] = {}
-    for scope, frame in frames.items():
-        stated = {claim["id"]: predicate(claim, scope) for claim in claims}
-        behind = (counts or {}).get(scope)
-        given = (frame, indexed(behind) if isinstance(behind, pd.DataFrame) else behind)
-        how: dict = {"averages": averages or {}, "cluster": True} if scope == CLUSTER else {}
-        how["seen"] = {}
-        measured[scope] = {}
-        for name, one in stated.items():
-            if one is not None and name not in ambiguous:
-                try:
-                    place = f"claim {name}: {scope}"
-                    measured[scope][name] = _measure(place, one, *given, **how)
-                except UserError as error:
-                    ambiguous[name] = f"{error}; this claim is left out"
-    claims = [claim for claim in claims if claim["id"] not in ambiguous]
-    families = {claim["id"]: claim.get("family", REST) for claim in claims}
-    decided, table = {}, []
+    for scope, frame in rows.items():
+        printed = averages or {} if scope == CLUSTER else {}
+        find = _finder(frame, (counts or {}).get(scope), printed)
+        for claim in claims:
+            if claim.predicate(scope) is None or claim.id in ambiguous:
+                continue
+            try:
+                measured[scope][claim.id] = _evidence(claim, scope, find)
+            except UserError as error:
+                ambiguous[claim.id] = f"{error}; this claim is left out"
+    claims = [claim for claim in claims if claim.id not in ambiguous]
+    decided, gaps = {}, []
     for scope, found in measured.items():
-        fine = {name: one for name, one in found.items() if name in families}
-        decided[scope], gaps = _decide(scope, fine, families)
-        table += gaps
+        known = {name: x for name, x in found.items() if name not in ambiguous}
+        decided[scope], behind = _decide(scope, known)
+        gaps += behind
     verdicts = []
     for claim in claims:
-        row = {"claim": claim["claim"], "source": claim["source"], "id": claim["id"]}
+        line = {"claim": claim.claim, "source": claim.source, "id": claim.id}
         for scope in SCOPES:
-            unknown = (NOT_RUN, "no rows" if claim.get(scope) else "", "")
-            if predicate(claim, scope) is None:
+            form = claim.predicate(scope)
+            repeated = scope == CLUSTER and form is claim.predicate(PUBLISHED)
+            unknown = (NOT_RUN, "" if repeated else "no rows", "")
+            if form is None:
                 unknown = (NOT_CLAIMED, "", "")
-            decision = decided.get(scope, {}).get(claim["id"], unknown)
-            row |= dict(zip((scope, f"{scope}_numbers", f"{scope}_runs"), decision, strict=True))
-        verdicts.append(row | {"family": families[claim["id"]]})
+            decision = decided.get(scope, {}).get(claim.id, unknown)
+            line |= dict(zip((scope, f"{scope}_numbers", f"{scope}_runs"), decision, strict=True))
+        verdicts.append(line | {"family": claim.family})
     more = [f"{scope}_{what}" for what in ("numbers", "runs") for scope in SCOPES]
     columns = ["claim", "source", *SCOPES, "id", "family", *more]
-    gaps = pd.DataFrame(table, columns=GAPS)
-    return pd.DataFrame(verdicts, columns=columns), gaps, list(ambiguous.values())
+    found = pd.DataFrame(verdicts, columns=columns), pd.DataFrame(gaps, columns=GAPS)
+    return *found, list(ambiguous.values())
 
 
-def _measure(
-    place: str,
-    predicate: dict,
-    rows,
-    counts,
-    *,
-    averages: dict | None = None,
-    cluster: bool = False,
-    seen: dict[str, Found],
-) -> Evidence | tuple[str, str]:
-    """Return the measured predicate, or (verdict, reason) where rows are missing or a reading is
-    refused. seen: what selectors found in these rows so far, by their text; this call adds to
-    it."""
-    form, body, selectors = parse(place, predicate)
-    values, missing, refused = [], [], []
-    for selector in selectors:
-        mean = str(selector.get("benchmark"))
-        members = (averages or {}).get(mean)
-        key = str(selector)
+def _finder(
+    rows: pd.DataFrame, counts: pd.DataFrame | Counts | None, averages: dict[str, list[str]]
+) -> Find:
+    """Return a function that finds each selector once in these rows."""
+    rows = tidy(rows)
+    counts = indexed(counts) if isinstance(counts, pd.DataFrame) else counts
+    seen: dict[str, Found] = {}
+
+    def find(place: str, selector: dict) -> Found:
+        key, mean = str(selector), str(selector.get("benchmark"))
+        if key not in seen and mean in averages:
+            found = select(place, {**selector, "benchmark": averages[mean]}, rows, counts)
+            seen[key] = replace(found, name=words(selector), benchmarks=(mean,))
+        elif key not in seen:
+            seen[key] = select(place, selector, rows, counts)
+        return seen[key]
+
+    return find
+
+
+def _evidence(claim: Claim, scope: str, find: Find) -> Measured:
+    """Return a claim's comparisons in a scope, or (verdict, reason) where rows are missing or a
+    reading is refused."""
+    form, values, missing, refused = claim.predicate(scope), [], {}, {}
+    for selector in form.selectors:
         try:
-            if key in seen:
-                pass
-            elif members is None:
-                seen[key] = select(place, selector, rows, counts)
-            else:
-                found = select(place, {**selector, "benchmark": members}, rows, counts)
-                seen[key] = replace(found, name=words(selector), benchmarks=(mean,))
-            values.append(seen[key])
+            values.append(find(f"claim {claim.id}: {scope}", selector))
         except Missing as error:
-            missing.append(str(error))
+            missing[str(error)] = None
         except Refused as error:
-            refused.append(str(error))
+            refused[str(error)] = None
     if missing:
-        return NOT_RUN, "missing: " + "; ".join(dict.fromkeys(missing))
+        return NOT_RUN, "missing: " + "; ".join(missing)
     if refused:
-        return "inconclusive", "; ".join(dict.fromkeys(refused))
-    of = form == "count" and "of" in body
-    together = 1 if of else 2 if form == "count" else len(values)
-    values = [
-        value
-        for at in range(0, len(values), together)
-        for value in on_shared_seeds(values[at : at + together], MIN_SEEDS)
-    ]
-    pairs = list(
-        pairwise(values) if form == "order" else zip(values[::2], values[1::2], strict=False)
-    )
-    relation = body.get("relation")
-    null = body.get("value") if relation in (">", "<") else None
-    if of:
-        gaps = [combine([(1, value)], cluster=cluster) for value in values]
-    elif form in ("order", "count"):
-        gaps = [combine([(1, a), (-1, b)], cluster=cluster) for a, b in pairs]
-        null = body.get("margin", 0) * (1 if relation == ">" else -1)
-    elif form == "mean_gain":
-        share = 1 / len(pairs)
-        terms = [term for a, b in pairs for term in ((share, a), (-share, b))]
-        gaps = [combine(terms, cluster=cluster)]
-    elif form == "difference":
-        gaps = [combine([(1, values[0]), (-1, values[1])], cluster=cluster)]
-    elif form == "trend":
-        x = np.array(body["at"], float) - np.mean(body["at"])
-        terms = list(zip(x / (x**2).sum(), values, strict=True))
-        gaps, null = [combine(terms, cluster=cluster)], 0
-    else:
-        gaps = [level(combine([(1, values[0])], cluster=cluster))]
-    return Evidence(form, body, values, gaps, null)
+        return "inconclusive", "; ".join(refused)
+    return Evidence(claim.family, form, form.gaps(values, cluster=scope == CLUSTER))
 
 
-def _decide(
-    scope: str, measured: dict[str, Evidence | tuple[str, str]], families: dict[str, str]
-) -> tuple[dict, list[dict]]:
+def _decide(scope: str, measured: dict[str, Measured]) -> tuple[dict, list[dict]]:
     """Return (claim -> verdict, numbers and runs; a row for each comparison) of one scope."""
     known = {name: x for name, x in measured.items() if isinstance(x, Evidence)}
     tests = {name: _test(x) for name, x in known.items()}
-    corrected = _corrected({name: min(test) for name, test in tests.items()}, known, families)
+    corrected = _corrected(known, {name: min(test) for name, test in tests.items()})
     decided, rows = {}, []
     for name, x in measured.items():
         if not isinstance(x, Evidence):
             decided[name] = (*x, "")
             continue
-        ps = corrected[name]
-        adjusted = ps["p_holm" if families[name] == PRIMARY else "p_bh"]
-        runs = dict.fromkeys(str(one) for part in x.values for one in part.run_ids)
-        shown = [row(gap, x.null) for gap in x.gaps]
-        sides = _sides(x)
-        said = _numbers(x, sides)
+        ps, sides = corrected[name], x.sides
+        correction, adjusted = ("Holm", ps["p_holm"]) if x.family == PRIMARY else ("BH", ps["p_bh"])
+        said = x.form.numbers(x.gaps, sides)
         if not np.isnan(adjusted):
-            said += f", {'Holm' if families[name] == PRIMARY else 'BH'} p {adjusted:.2g}"
-        verdict = _of_one_run(x, _verdict(x, sides, tests[name], adjusted))
-        sides = [_of_one_run(x, one) for one in sides]
-        of_one = x.form == "count" and not any(gap.single for gap in x.gaps)
-        more = "" if of_one else power_text(x.gaps)
-        decided[name] = (verdict, said + more + single_text(x.gaps, shown), ";".join(runs))
+            said += f", {correction} p {adjusted:.2g}"
+        if not isinstance(x.form, Count) or any(gap.single for gap in x.gaps):
+            said += power_text(x.gaps)
+        shown = [row(gap, x.form.null) for gap in x.gaps]
+        said += single_text(x.gaps, shown)
+        read = [found for gap in x.gaps for _, found in gap.terms]
+        runs = dict.fromkeys(str(run) for found in read for run in found.run_ids)
+        verdict = x.of_one_run(_verdict(x, tests[name], adjusted))
+        decided[name] = (verdict, said, ";".join(runs))
+        claim = {"claim": name, "scope": scope, "family": x.family, **ps}
         rows += [
-            {"claim": name, "scope": scope, "family": families[name], **one, **ps, "verdict": side}
+            {**claim, **one, "verdict": x.of_one_run(side)}
             for one, side in zip(shown, sides, strict=True)
         ]
     return decided, rows
@@ -268,90 +245,39 @@ def _test(x: Evidence) -> tuple[float, float]:
     """Return the p-values of two statements: the claim holds, and the claim fails. Each is that of
     the partial conjunction of the comparisons on its side (Benjamini and Heller 2008, Bonferroni's
     form). NaN where nothing is tested against a number."""
-    if x.null is None:
+    if x.form.null is None:
         return np.nan, np.nan
-    towards, against = [], []
-    for gap in x.gaps:
-        p, distance = _p(gap, x.null), gap.interval.value - x.null
-        claimed = (distance > 0) == (x.body["relation"] == ">")
-        tie = abs(distance) < 1e-9
-        towards.append(p if claimed and not tie else 1.0)
-        against.append(p if not claimed and not tie else 1.0)
-    m = len(x.gaps)
-    n = x.body["at_least"] if x.form == "count" else m
+    towards, against = zip(*x.tests, strict=True)
+    n, m = getattr(x.form, "at_least", len(x.gaps)), len(x.gaps)
     return _partial(towards, n), _partial(against, m - n + 1)
 
 
-def _partial(ps: list[float], n: int) -> float:
+def _partial(ps: Sequence[float], n: int) -> float:
     """Return the p-value of the statement that at least n of these comparisons are on their
     side."""
     return min(1.0, (len(ps) - n + 1) * sorted(ps)[n - 1])
 
 
-def _p(gap: Gap, null: float) -> float:
-    """Return the p-value of gap = null: 0 or 1 by the numbers where nothing is random, and 1
-    (nothing is decided) with too few seeds on a laptop."""
-    return 1.0 if np.isnan(gap.interval.stderr) else gap.interval.p(null)
-
-
-def _corrected(
-    ps: dict[str, float], known: dict[str, Evidence], families: dict[str, str]
-) -> dict[str, dict[str, float]]:
+def _corrected(known: dict[str, Evidence], ps: dict[str, float]) -> dict[str, dict[str, float]]:
     """Return p of each claim, uncorrected and with both corrections over the claims of its family
     that are tests. It is NaN for claims without a test: numbers without seeds, too few seeds, and
     intervals that must lie inside bounds."""
-    tested = {
-        name: p if any(gap.parts or gap.single for gap in known[name].gaps) else np.nan
-        for name, p in ps.items()
-    }
-    table = pd.DataFrame({"p_claim": tested, "family": {name: families[name] for name in tested}})
-    table[["p_holm", "p_bh"]] = np.nan
-    for _, group in table.groupby("family"):
-        table.loc[group.index, "p_holm"] = holm(group["p_claim"].to_numpy())
-        table.loc[group.index, "p_bh"] = benjamini_hochberg(group["p_claim"].to_numpy())
+    lines = []
+    for name, x in known.items():
+        test = any(gap.parts or gap.single for gap in x.gaps)
+        lines.append((name, x.family, ps[name] if test else np.nan))
+    table = pd.DataFrame(lines, columns=["claim", "family", "p_claim"]).set_index("claim")
+    by_family = table.groupby("family")["p_claim"]
+    table["p_holm"] = by_family.transform(holm)
+    table["p_bh"] = by_family.transform(benjamini_hochberg)
     return table.drop(columns="family").to_dict("index")
 
 
-def _sides(x: Evidence) -> list[str]:
-    """Return "holds", "fails" or "inconclusive" for each comparison, without a correction."""
-    if x.null is None:
-        return [side(x.gaps[0], x.form, x.body)]
-    sides = []
-    for gap in x.gaps:
-        distance = gap.interval.value - x.null
-        if abs(distance) < 1e-9 or _p(gap, x.null) >= 0.05:
-            sides.append("inconclusive")
-        else:
-            sides.append("holds" if (distance > 0) == (x.body["relation"] == ">") else "fails")
-    return sides
-
-
-def _of_one_run(x: Evidence, word: str) -> str:
-    """Return ONE_RUN instead of "inconclusive" where a side has one run; else `word` unchanged."""
-    one = any(gap.single and gap.seeds == 1 for gap in x.gaps)
-    return ONE_RUN if one and word == "inconclusive" else word
-
-
-def _numbers(x: Evidence, sides: list[str]) -> str:
-    n = {side: sides.count(side) for side in ("holds", "fails", "inconclusive")}
-    if x.form == "count":
-        return f"{n['holds']} hold, {n['fails']} fail, {n['inconclusive']} open of {len(sides)}"
-    gap = x.gaps[0]
-    if x.form == "mean_gain":
-        gain = interval_text(gap.interval)
-        return f"mean gain {gain} over {len(x.values) // 2} pairs"
-    if x.form == "range":
-        return interval_text(gap.interval)
-    if x.form == "trend":
-        return f"slope {interval_text(gap.interval)} over {len(x.values)} settings"
-    return order_text(x.values, x.gaps)
-
-
-def _verdict(x: Evidence, sides: list[str], test: tuple[float, float], adjusted: float) -> str:
-    if x.form != "range" and all(gap.idle for gap in x.gaps):
+def _verdict(x: Evidence, test: tuple[float, float], adjusted: float) -> str:
+    if all(gap.idle for gap in x.gaps):
         return NOT_ENGAGED
-    if x.null is None:
-        return sides[0]
+    if x.form.null is None:
+        return x.sides[0]
     towards, against = test
     p = min(test) if np.isnan(adjusted) else adjusted
     if p >= 0.05 or towards == against:

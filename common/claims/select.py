@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from common.errors import UserError
+from common.metrics.paired import seed_means
 from common.metrics.passk import estimate, estimator
 from common.results.columns import COLUMNS
 
@@ -95,20 +96,6 @@ class Counts:
         if key not in self.seen:
             self.seen[key] = tuple(self.names[i] for i in which)
         return self.seen[key]
-
-    @cached_property
-    def benchmarks(self) -> np.ndarray:
-        return np.array([benchmark for benchmark, _ in self.names])
-
-
-def on_shared_seeds(values: list[Found], least: int) -> list[Found]:
-    """Return the values restricted to the seeds that all of them have, so that they are paired.
-    Values without seeds stay; all stay unchanged where fewer than `least` seeds are shared."""
-    random = [x.seeds for x in values if x.seeds is not None]
-    shared = sorted(set.intersection(*map(set, random))) if random else []
-    if len(shared) < least:
-        return values
-    return [x if x.seeds is None else x.at(shared) for x in values]
 
 
 def tidy(rows: pd.DataFrame) -> pd.DataFrame:
@@ -220,31 +207,22 @@ def _with_problems(place: str, selected: Found, rows: pd.DataFrame, counts: Coun
         read = {key[COUNTED.index("seed")]: counts.areas[key] for key in keys}
         wide = np.stack([read[seed][1] for seed in selected.seeds])
         return replace(selected, by_problem=wide, problems=read[selected.seeds[0]][0])
-    found = [counts.rows.get(key) for key in keys]
-    if any(at is None for at in found):
+    if not all(key in counts.rows for key in keys):
         return selected
-    row, at = np.repeat(np.arange(len(rows)), [len(at) for at in found]), np.concatenate(found)
-    n, c = counts.n[at], counts.c[at]
-    x = np.empty(len(c))
-    for of in set(estimators):
-        mine = np.array([one == of for one in estimators])[row]
-        x[mine] = estimate(of, c[mine], n[mine])
-    x *= np.where(rows["unit"] == "percent", 100, 1)[row]
-    which, problem = np.unique(counts.problem[at], return_inverse=True)
-    problems = counts.named(which)
-    place_of = selected.seeds.index
-    shape = (len(selected.values), len(problems))
-    cell = np.array([place_of(seed) for seed in rows["seed"]])[row] * shape[1] + problem
-    times, sums, right = (
-        np.bincount(cell, weights, shape[0] * shape[1]).reshape(shape) for weights in (None, x, c)
-    )
-    if not times.all():
+    evaluations = [counts.rows[key] for key in keys]  # positions in the counts, each problem once
+    which = np.unique(np.concatenate([counts.problem[at] for at in evaluations]))
+    shape = (len(selected.seeds), len(which))
+    times, right, sums = np.zeros(shape, int), np.zeros(shape, int), np.zeros(shape)
+    readings = zip(rows["seed"], rows["unit"], estimators, evaluations, strict=True)
+    for seed, unit, of, at in readings:
+        cells = selected.seeds.index(seed), np.searchsorted(which, counts.problem[at])
+        times[cells] += 1
+        right[cells] += counts.c[at]
+        sums[cells] += estimate(of, counts.c[at], counts.n[at]) * (100 if unit == "percent" else 1)
+    if not times.all():  # some seed lacks a problem
         return selected
-    wide = sums / times
-    benchmarks = counts.benchmarks[which]
-    means = np.mean(
-        [wide[:, benchmarks == name].mean(1) for name in dict.fromkeys(benchmarks)], axis=0
-    )
+    problems, by_problem = counts.named(which), sums / times
+    means = seed_means(by_problem, [benchmark for benchmark, _ in problems])
     if not np.allclose(means, selected.values, rtol=1e-6, atol=1e-6):
         seed = int(np.argmax(abs(means - selected.values)))
         raise UserError(
@@ -252,13 +230,12 @@ def _with_problems(place: str, selected: Found, rows: pd.DataFrame, counts: Coun
             f"{means[seed]:.6g}, the row says {selected.values[seed]:.6g}; "
             "they are not from one run; run it again"
         )
-    selected = replace(selected, by_problem=wide, problems=problems)
-    if (rows[["metric", "step"]].nunique() > 1).any() or len(np.unique(n)) > 1:
-        return selected
+    selected = replace(selected, by_problem=by_problem, problems=problems)
+    sizes = np.unique(np.concatenate([counts.n[at] for at in evaluations]))
     name, k = estimators[0]
-    if name != "pass":
+    if name != "pass" or len(sizes) > 1 or (rows[["metric", "step"]].nunique() > 1).any():
         return selected
-    return replace(selected, counts=right.astype(int) // times, n=int(n[0]), k=k)
+    return replace(selected, counts=right // times, n=int(sizes[0]), k=k)
 
 
 def _equal(column: pd.Series, value) -> np.ndarray:

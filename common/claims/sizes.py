@@ -7,8 +7,6 @@ from noise: that of the printed number, which is from one run, and that of the r
 
 from dataclasses import replace
 
-import numpy as np
-
 from common.claims.gaps import Gap
 from common.claims.single import KNOWN
 from common.metrics.paired import Interval, two_way_interval
@@ -16,15 +14,25 @@ from common.metrics.paired import Interval, two_way_interval
 Z = 1.96
 
 
-def side(gap: Gap, form: str, body: dict) -> str:
-    """Return "holds", "fails" or "inconclusive" for the gap of such a claim."""
+def inside(gap: Gap, low: float, high: float) -> str:
+    """Return "holds", "fails" or "inconclusive" for a level. On a cluster, the bounds are wider by
+    the noise of the printed number."""
+    slack = 0 if gap.noise is None else Z * gap.noise**0.5
+    return _inside(gap.interval, low - slack, high + slack)
+
+
+def near(gap: Gap, value: float, within: float | None) -> str:
+    """Return "holds", "fails" or "inconclusive" for a size. On a laptop the interval must lie
+    `within` of the value. On a cluster the claim fails where the printed value is farther from the
+    rerun's than two such runs are from each other (95 %). Otherwise it holds if the rerun's value
+    differs from 0 (p < 0.05) and has the printed sign, and is inconclusive if not."""
     if gap.noise is None:
-        return _inside(gap.interval, *_bounds(body))
-    if form == "range":
-        slack = Z * gap.noise**0.5  # noise of the printed number
-        low, high = body.get("low", -np.inf) - slack, body.get("high", np.inf) + slack
-        return _inside(gap.interval, low, high)
-    return _size(gap, body["value"])
+        return _inside(gap.interval, value - within, value + within)
+    rerun = gap.interval.value
+    if abs(rerun - value) > Z * (gap.noise * (1 + 1 / gap.seeds)) ** 0.5 + 1e-9:
+        return "fails"
+    there = gap.interval.p(0) < 0.05 and rerun * value > 0
+    return "holds" if there else "inconclusive"
 
 
 def level(gap: Gap) -> Gap:
@@ -39,23 +47,6 @@ def level(gap: Gap) -> Gap:
     interval = two_way_interval(*runs)
     interval = replace(interval, value=gap.interval.value)
     return replace(gap, interval=interval, parts=runs, strata=None)
-
-
-def _size(gap: Gap, printed: float) -> str:
-    """Return the verdict on a size. It fails where the printed value is farther from the rerun's
-    than two such runs are from each other (95 %). Otherwise it holds if the rerun's value differs
-    from 0 (p < 0.05) and has the printed sign, and is inconclusive if not."""
-    value = gap.interval.value
-    if abs(value - printed) > Z * (gap.noise * (1 + 1 / gap.seeds)) ** 0.5 + 1e-9:
-        return "fails"
-    there = gap.interval.p(0) < 0.05 and value * printed > 0
-    return "holds" if there else "inconclusive"
-
-
-def _bounds(body: dict) -> tuple[float, float]:
-    within = body.get("within", 0)
-    low = body.get("low", body.get("value", -np.inf) - within)
-    return low, body.get("high", body.get("value", np.inf) + within)
 
 
 def _inside(interval: Interval, low: float, high: float) -> str:

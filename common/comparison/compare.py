@@ -20,7 +20,7 @@ import pandas as pd
 from rich.console import Console
 
 from common.claims import judge
-from common.claims.file import load, parse
+from common.claims.file import Claim, load
 from common.claims.select import COUNTED, Counts, indexed
 from common.comparison import cells
 from common.comparison.cells import with_best, with_sampling
@@ -193,13 +193,12 @@ def assess(spec: Spec, root: Path, reference: Path = REFERENCE) -> Comparison:
     )
 
 
-def _selectors(stated: list[dict]) -> list[dict]:
+def _selectors(stated: list[Claim]) -> list[dict]:
     """Return the selectors of all claims on a laptop."""
-    asked = [claim[LAPTOP] for claim in stated if LAPTOP in claim]
-    return [one for predicate in asked for one in parse("", predicate)[2]]
+    return [one for claim in stated if claim.laptop for one in claim.laptop.selectors]
 
 
-def methods_of(stated: list[dict]) -> set[str]:
+def methods_of(stated: list[Claim]) -> set[str]:
     """Return the methods that the claims on a laptop name, with GRPO and the base model."""
     named = {GRPO, BASE}
     for one in _selectors(stated):

@@ -24,8 +24,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.claims.gaps import GAPS, MIN_SEEDS, combine, row
-from common.claims.select import PER_PROBLEM, indexed, on_shared_seeds, select, tidy
+from common.claims.gaps import GAPS, combine, on_shared_seeds, row
+from common.claims.select import PER_PROBLEM, indexed, select, tidy
 from common.comparison.gather import LAPTOP, RERUNS, gather, gathered, joined, of_study
 from common.comparison.lines import BASE_SEED, differing, settings
 from common.config.files import STUDY, known_paper
@@ -93,7 +93,7 @@ def differences(a: Side, b: Side, metrics: list[str]) -> pd.DataFrame:
     for benchmark, metric in wanted:
         selector = {"benchmark": benchmark, "metric": metric}
         both = [select(name, selector, *side) for name, side in zip("AB", sides, strict=True)]
-        both = on_shared_seeds(both, MIN_SEEDS)
+        both = on_shared_seeds(both)
         gap = combine(list(zip((1.0, -1.0), both, strict=True)))
         values = {f"value_{x}": side.values.mean() for x, side in zip("ab", both, strict=True)}
         sizes = [str(len(side.seeds or ())) for side in both]

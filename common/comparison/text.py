@@ -17,7 +17,7 @@ from rich import box
 from rich.table import Table
 
 from common.claims import text as claim_text
-from common.claims.file import LAPTOP, PUBLISHED
+from common.claims.file import LAPTOP, PUBLISHED, Claim
 from common.claims.judge import WITHOUT
 from common.comparison import replication
 from common.comparison.gains import NOT_RUN, VERDICTS
@@ -190,7 +190,7 @@ def markdown(x) -> str:
     return "".join(parts)
 
 
-def headlines(x, claims: list[dict], stored: Path) -> Table:
+def headlines(x, claims: list[Claim], stored: Path) -> Table:
     """Return the paper's headline claims for a terminal: a line for each scale that a claim was
     rerun at, or one for a claim that was not. `stored`: the paper's committed results."""
     title = f"{x.spec.title}: differences, with 95 % intervals over seeds"
@@ -199,14 +199,14 @@ def headlines(x, claims: list[dict], stored: Path) -> Table:
     if (stored / "claims.csv").exists():  # a paper that was just begun has none
         theirs = pd.read_csv(stored / "claims.csv", index_col="id")
         known = pd.read_csv(stored / "gaps.csv")
-    for claim in (one for one in claims if one.get("headline")):
-        name = claim["id"]
+    for claim in (one for one in claims if one.headline):
+        name = claim.id
         made = [scope for scope in RERUNS if mine.at[name, scope] not in WITHOUT]
         for scope in made or [LAPTOP]:
             verdict, other = mine.at[name, scope], theirs[scope].get(name, NOT_RUN)
             said = _effect(known, name, scope, other)
             table.add_row(
-                claim["headline"] + f" ({scope})" * (scope != LAPTOP),
+                claim.headline + f" ({scope})" * (scope != LAPTOP),
                 _effect(x.gaps, name, PUBLISHED) or "no number",
                 _effect(x.gaps, name, scope, verdict),
                 verdict,

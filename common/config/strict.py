@@ -1,5 +1,5 @@
-"""Turn a configuration into a frozen dataclass, or raise one `UserError` with key, value and
-remedy."""
+"""Turn a configuration or plain values into a frozen dataclass, or raise one `UserError` with key,
+value and remedy."""
 
 import re
 from dataclasses import fields, is_dataclass
@@ -32,8 +32,6 @@ def strict(schema: type[T], config: DictConfig | dict) -> T:
     an unknown key (with the nearest known one), a missing value, a wrong type or a value out of
     range.
     """
-    from pydantic import ValidationError
-
     try:
         config = config if isinstance(config, DictConfig) else OmegaConf.create(config)
         values = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
@@ -44,6 +42,13 @@ def strict(schema: type[T], config: DictConfig | dict) -> T:
         key = missing[1] if missing and of_another else error.full_key or "config"
         remedy = f"is missing; give {key}=VALUE" if missing else f"{reason}; give it a value"
         raise UserError(f"{key}=: {remedy}") from error
+    return checked(schema, values)
+
+
+def checked(schema: type[T], values: dict) -> T:
+    """Return plain `values` as a frozen `schema`, with the checks and errors of `strict`."""
+    from pydantic import ValidationError
+
     try:
         return _adapter(schema).validate_python([values])[0]  # type: ignore[arg-type]
     except ValidationError as error:
@@ -69,6 +74,8 @@ def _in_our_words(schema: Any, errors: list) -> UserError:
         prefix = "".join(f"{part}." for part in path[:-1])
         return unknown(path[-1], error["input"], _keys(schema, path[:-1]), prefix)
     key = ".".join(map(str, path))
+    if error["type"] == "missing":  # its input is all that was given
+        return UserError(f"{key}=: is missing; give it a value")
     if error["type"] not in REMEDIES:
         return UserError(f"{key}={error['input']!r}: {error['msg']}")
     remedy = REMEDIES[error["type"]]

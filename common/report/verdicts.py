@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.claims.file import LAPTOP, OURS, PRIMARY, SCOPES, read
+from common.claims.file import LAPTOP, PRIMARY, SCOPES, About, Claim, read
 from common.claims.single import ONE_RUN
 
 RL, EXACT, TOY = KINDS = (
@@ -32,15 +32,8 @@ class ClaimVerdict:
     state: str  # of the files that it rests on
 
 
-@dataclass(frozen=True)
-class Claim:
-    id: str
-    text: str
-    headline: str  # the claim in short; "" where it is no headline
-    source: str
-    section: str
-    family: str
-    ours: bool  # our reading, not the paper's sentence
+@dataclass(frozen=True, kw_only=True)
+class JudgedClaim(Claim):
     kind: str  # what a laptop decides it on; "" where it is not claimed there
     findings: dict[str, ClaimVerdict]  # by scope
 
@@ -52,14 +45,14 @@ class Paper:
     arxiv: str
     brief: str  # its idea in a few words
     says: str
-    claims: list[Claim]
+    claims: list[JudgedClaim]
 
     @property
-    def headlines(self) -> list[Claim]:
+    def headlines(self) -> list[JudgedClaim]:
         return [claim for claim in self.theirs if claim.headline]
 
     @property
-    def theirs(self) -> list[Claim]:
+    def theirs(self) -> list[JudgedClaim]:
         """Return the claims of the paper itself, which counts of verdicts are about."""
         return [claim for claim in self.claims if not claim.ours]
 
@@ -81,29 +74,16 @@ def paper(name: str, home: Path, folder: Path) -> Paper:
     trained = set(summary["table"][summary["scope"] == LAPTOP])
     found = []
     for claim in claims:
-        if claim["id"] not in rows:
+        if claim.id not in rows:
             continue  # it was written after the verdicts
-        row, key = rows[claim["id"]], claim["id"]
-        findings = {}
+        row, findings = rows[claim.id], {}
         for scope in SCOPES:
-            said = row[f"{scope}_numbers"], effect(behind.get((key, scope)), row, scope)
+            said = row[f"{scope}_numbers"], effect(behind.get((claim.id, scope)), row, scope)
             findings[scope] = ClaimVerdict(row[scope] or UNCLAIMED, *said, row[f"{scope}_state"])
-        family = claim.get("family", "")
-        found.append(
-            Claim(
-                id=key,
-                text=claim["claim"],
-                headline=claim.get("headline", ""),
-                source=claim["source"],
-                section=claim.get("section", ""),
-                family=family,
-                ours=OURS in claim,
-                kind=_kind(family, behind.get((key, LAPTOP)), trained) if LAPTOP in claim else "",
-                findings=findings,
-            )
-        )
-    arxiv, brief, says = (str(about.get(key, "")) for key in ("arxiv", "brief", "says"))
-    return Paper(name, about.get("paper", name), arxiv, brief, says, found)
+        on = _kind(claim.family, behind.get((claim.id, LAPTOP)), trained) if claim.laptop else ""
+        found.append(JudgedClaim(**vars(claim), kind=on, findings=findings))
+    about = about or About(paper=name, arxiv="", brief="", says="")
+    return Paper(name, about.paper, about.arxiv, about.brief, about.says, found)
 
 
 def simulated(folder: Path) -> pd.DataFrame:

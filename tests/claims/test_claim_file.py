@@ -5,8 +5,8 @@ import pytest
 from claim_rows import order, rows, verdict, verdicts
 from tiny import ROOT
 
-from common.claims.file import parse
-from common.claims.judge import load
+from common.claims.file import load
+from common.claims.forms import form_of
 from common.claims.text import counts, to_markdown
 from common.errors import UserError
 
@@ -42,22 +42,22 @@ ORDER = 'order: [{method: A}, {method: B}], relation: ">"'
         ("{method: A}", "{method: []}", ["method=[]"]),
         ("{method: A}, ", "", ["order=[{'method': 'B'}]"]),
         ('">"', '"~"', ["relation=~"]),
-        (', relation: ">"', "", ["relation is missing"]),
-        ('">"', '">", margin: much', ["margin=much"]),
+        (', relation: ">"', "", ["relation=", "is missing"]),
+        ('">"', '">", margin: much', ["margin='much'"]),
         ('">"', '">", range: {of: {}, low: 1}', ["form=['order', 'range']"]),
-        (ORDER, "range: {of: {method: A}}", ["range={'of'"]),
+        (ORDER, "range: {of: {method: A}}", ["range={'method': 'A'}"]),
         (ORDER, 'difference: {a: {}, b: {}, relation: "~", value: 1}', ["within=None"]),
-        (ORDER, 'count: {pairs: [[{}]], relation: ">", at_least: 1}', ["pairs must be"]),
+        (ORDER, 'count: {pairs: [[{}]], relation: ">", at_least: 1}', ["pairs.0.1"]),
         (ORDER, 'count: {pairs: [[{}, {}]], relation: ">", at_least: 7}', ["at_least=7"]),
-        (ORDER, 'count: {of: [{}, {}], relation: ">", at_least: 2}', ["count: value is missing"]),
+        (ORDER, 'count: {of: [{}, {}], relation: ">", at_least: 2}', ["value=", "is missing"]),
         (ORDER, 'count: {of: [{}, {}], relation: ">", value: 1, at_least: 3}', ["at_least=3"]),
         ("source:", "ours: no\n  source:", ["ours=False"]),
         (
             ORDER,
             'count: {pairs: [[{}, {}]], each: {model: A}, relation: ">", at_least: 1}',
-            ["each={'model': 'A'}"],
+            ["each.0.model='A'"],
         ),
-        ("source: Table 1", "", ["claim c1: source is missing"]),
+        ("source: Table 1", "", ["claim c1: source=", "is missing"]),
         (GOOD, GOOD + GOOD, ["claim c1: id=c1"]),
         (GOOD, "claim", ["claims.yaml=str"]),
         (GOOD, "- [", ["cannot be read"]),
@@ -66,7 +66,7 @@ ORDER = 'order: [{method: A}, {method: B}], relation: ">"'
 def test_a_mistake_in_the_file_is_named(tmp_path, old, new, words):
     path = tmp_path / "claims.yaml"
     path.write_text(GOOD)
-    assert load(path)[0]["id"] == "c1"
+    assert load(path)[0].id == "c1"
     assert old in GOOD
     path.write_text(GOOD.replace(old, new))
     with pytest.raises(UserError) as error:
@@ -78,7 +78,7 @@ def test_each_takes_every_pair_with_every_combination():
     pairs = [[{"method": "A"}, {"method": "B"}]]
     each = {"model": ["x", "y"], "k": [1, 8]}
     body = {"pairs": pairs, "each": each, "relation": ">", "at_least": 4}
-    selectors = parse("", {"count": body, "where": {"table": "t"}})[2]
+    selectors = form_of({"count": body, "where": {"table": "t"}}).selectors
     assert selectors == [
         {"table": "t", "model": model, "k": k, "method": method}
         for model in ("x", "y")
@@ -86,7 +86,7 @@ def test_each_takes_every_pair_with_every_combination():
         for method in ("A", "B")
     ]
     body |= {"each": [{"model": ["x"], "k": [1, 8]}, {"model": ["y"], "k": [1]}], "at_least": 3}
-    some = parse("", {"count": body, "where": {"table": "t"}})[2]
+    some = form_of({"count": body, "where": {"table": "t"}}).selectors
     assert some == selectors[:6]  # not (y, 8)
 
 

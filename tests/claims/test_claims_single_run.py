@@ -6,7 +6,7 @@ import pytest
 from claim_rows import order, rows
 from refuses import refuses
 
-from common.claims.file import load, predicate
+from common.claims.file import claim_of, load
 from common.claims.judge import judge
 from common.claims.single import ONE_RUN
 from common.metrics.noise import SEED_SD
@@ -33,7 +33,7 @@ def cluster(*tables: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 def decided(claim: dict, frame, table=None, averages=None):
     given = {"published": rows({"A": 70.0, "B": 60.0}), "cluster": frame}
-    verdicts, gaps, _ = judge([claim], given, {"cluster": table}, averages)
+    verdicts, gaps, _ = judge([claim_of(claim)], given, {"cluster": table}, averages)
     gaps = gaps[gaps["scope"] == "cluster"]
     return verdicts.iloc[0], None if gaps.empty else gaps.iloc[0]
 
@@ -46,12 +46,13 @@ def test_the_printed_predicate_judges_cluster_rows_unless_the_file_says_otherwis
     never, gap = decided(CLAIM | {"cluster": None}, frame, table)
     assert (never["cluster"], never["cluster_numbers"]) == ("not claimed here", "")
     assert gap is None
-    assert predicate({"laptop": {}}, "cluster") is None
+    there = {name: CLAIM[name] for name in ("id", "claim", "source")}
+    assert claim_of(there | {"laptop": order("A", "B")}).cluster is None
     path = tmp_path / "claims.yaml"
     path.write_text("- {id: a, claim: c, source: s, cluster: null}\n")
-    assert load(path)[0]["cluster"] is None
+    assert load(path)[0].cluster is None
     path.write_text("- {id: a, claim: c, source: s, laptop: null}\n")
-    with refuses("laptop", None):
+    with refuses("laptop: predicate", "None"):
         load(path)
 
 

@@ -281,7 +281,7 @@ def test_the_headlines_have_what_was_printed_what_you_have_and_what_is_stored():
     first = [next(iter(column.cells)) for column in table.columns]
     old = pd.read_csv(stored / "gaps.csv")
     old = old[(old["claim"] == "focal_grpo") & (old["scope"] == "laptop")].iloc[0]
-    assert first[0] == next(one["headline"] for one in claims if one["id"] == "focal_grpo")
+    assert first[0] == next(one.headline for one in claims if one.id == "focal_grpo")
     assert first[1] == "+6.2"
     assert first[2].startswith("+3.0 [")
     assert first[2].endswith("4 seeds")

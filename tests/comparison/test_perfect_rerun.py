@@ -13,7 +13,7 @@ import pandas as pd
 import perfect
 import pytest
 
-from common.claims.file import load, predicate
+from common.claims.file import load
 from common.claims.single import ONE_RUN
 from common.comparison import cluster_figures
 from common.comparison.cells import CELL
@@ -224,15 +224,15 @@ def test_every_claim_gets_its_printed_verdict_or_one_run_cannot_tell(whole):
     made, result, expected = whole
     verdicts, judged = result.verdicts.set_index("id"), set()
     for claim in load(ROOT / "papers" / made.spec.paper / "claims.yaml"):
-        name = claim["id"]
+        name = claim.id
         word, numbers = verdicts.loc[name, ["cluster", "cluster_numbers"]]
-        if predicate(claim, "cluster") is None:
+        if claim.cluster is None:
             assert numbers == ""
         elif name in expected.waiting:
             assert word == "not run"
         else:
             judged.add(name)
-            printed = verdicts["published"][name] if "published" in claim else "holds"
+            printed = verdicts["published"][name] if claim.published else "holds"
             # one run tells what it can, and never the opposite of what it was made of
             assert word in (expected.apart.get(name, printed), ONE_RUN), (name, numbers)
             if word == ONE_RUN:

@@ -9,6 +9,7 @@ import pytest
 from compositions import runs
 from scipy.special import expit
 
+from common.claims.file import claim_of
 from common.claims.judge import judge
 from common.comparison.frontier import RATE
 from common.comparison.gather import of_study
@@ -123,8 +124,8 @@ def test_equal_curves_are_seldom_told_apart_by_the_step_of_their_peak():
     known = {"table": "t", "metric": PEAK, "seed": 1, "step": 1, "run_id": "r"}
     rows = pd.DataFrame([known | {"method": m, "value": step} for m, step in steps.items()])
     claims = [
-        {"id": f"{a} {b}", "claim": "c", "source": "s", "family": f"{a} {b}",
-         "cluster": {"order": [{"method": a}, {"method": b}], "relation": "<"}}
+        claim_of({"id": f"{a} {b}", "claim": "c", "source": "s", "family": f"{a} {b}",
+                  "cluster": {"order": [{"method": a}, {"method": b}], "relation": "<"}})
         for a, b in combinations(steps, 2)
     ]  # fmt: skip
     words = judge(claims, {"cluster": rows})[0]["cluster"]

@@ -4,7 +4,7 @@ import pytest
 from compositions import PAPERS, asked
 from tiny import ROOT
 
-from common.claims.file import LAPTOP, load, parse
+from common.claims.file import load
 from common.comparison.frontier import AT_EQUAL, BASE, GRPO, LOWER, LOWER_GRPO, RATE
 from common.config.rows import rows
 from common.sweeps.plan import OF_STUDY, STUDY
@@ -16,7 +16,7 @@ def spoken(paper: str) -> set[tuple[str, str]]:
     """(table, method) of the study that the paper's claims read."""
     found = set()
     for claim in load(ROOT / "papers" / paper / "claims.yaml"):
-        for one in parse("", claim[LAPTOP])[2] if LAPTOP in claim else ():
+        for one in claim.laptop.selectors if claim.laptop else ():
             table, methods = str(one.get("table")), one.get("method")
             if pair := AT_EQUAL.fullmatch(table):
                 assert methods in pair.groups()

@@ -12,8 +12,8 @@ from refuses import refuses
 from tiny import ROOT
 
 from common.backends.prompts import prompts
+from common.claims.file import Claim, claim_of
 from common.claims.file import load as claims_of
-from common.claims.file import parse
 from common.claims.gaps import BOTH
 from common.claims.judge import judge
 from common.claims.select import PER_PROBLEM, REFUSED, indexed
@@ -227,13 +227,13 @@ def expected(table: str, method: str) -> np.ndarray:
     return 100 - np.array(lost) * 100 * 7 / 15
 
 
-def claims(*tables: str) -> list[dict]:
+def claims(*tables: str) -> list[Claim]:
     return [
-        {"id": table, "claim": "", "source": "", "laptop": {
+        claim_of({"id": table, "claim": "", "source": "", "laptop": {
             "where": {"table": table},
             "order": [{"method": name} for name in table.partition(" at ")[0].split(" vs ")],
             "relation": ">",
-        }}
+        }})
         for table in tables
     ]  # fmt: skip
 
@@ -606,10 +606,10 @@ def needs_multiplication(reference: str) -> bool:
 def test_there_are_twelve_hypotheses_about_rows_that_will_run():
     claims = claims_of(ROOT / "papers" / "study" / "hypotheses.yaml")
     assert len(claims) == 12
-    assert {claim["family"] for claim in claims} == {"primary"}
+    assert {claim.family for claim in claims} == {"primary"}
     labels = {x.label for x in experiments(scales_of("study", "scale=confirmatory"))}
     for claim in claims:
-        for one in parse("", claim["laptop"])[2]:
+        for one in claim.laptop.selectors:
             found = AT_EQUAL.fullmatch(one["table"])
             named = set(found.groups() if found else [one["method"]])
             assert one["method"] in named | {one["method"] * (not found)}

@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from common.claims.file import claim_of
 from common.claims.judge import judge
 from common.errors import UserError
 
@@ -38,7 +39,7 @@ def rows(values, benchmark="b", step=None, model="m"):
 
 
 def verdict(predicate, frame, counts=None):
-    claim = {"id": "x", "claim": "a claim", "source": "Table 1", "laptop": predicate}
+    claim = claim_of({"id": "x", "claim": "c", "source": "Table 1", "laptop": predicate})
     result = verdicts([claim], {"laptop": frame}, None if counts is None else {"laptop": counts})
     return result["laptop"][0], result["laptop_numbers"][0]
 

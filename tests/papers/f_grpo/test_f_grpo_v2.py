@@ -7,7 +7,7 @@ from claim_rows import verdicts
 from tiny import ROOT
 
 from common.claims import judge
-from common.claims.file import load, predicate
+from common.claims.file import load
 from common.comparison.published import published
 
 PUBLISHED = ROOT / "papers" / "f_grpo" / "published"
@@ -91,19 +91,19 @@ def test_the_gamma_sweep_has_every_exponent_once():
 def test_what_the_second_version_claims_is_as_its_tables_say():
     """Each of its claims is told apart by its source and its tables, and holds there."""
     stated = judge.load(ROOT / "papers" / "f_grpo" / "claims.yaml")
-    mine = [one for one in stated if one["id"].startswith("v2_") and one.get("family") != "added"]
+    mine = [one for one in stated if one.id.startswith("v2_") and one.family != "added"]
     assert len(mine) == 20
     decided = verdicts(mine, {"published": published(PUBLISHED)}).set_index("id")
-    assert decided["published"].to_dict() == {claim["id"]: "holds" for claim in mine}
+    assert decided["published"].to_dict() == {claim.id: "holds" for claim in mine}
     for claim in stated:
-        second = claim["id"].startswith("v2_")
-        assert claim["source"].startswith("v2 ") == second
-        assert ("_v2" in str(claim.get("published"))) == (claim in mine)
+        second = claim.id.startswith("v2_")
+        assert claim.source.startswith("v2 ") == second
+        assert ("_v2" in str(claim.published)) == (claim in mine)
 
 
 def test_no_run_with_invented_coefficients_decides_a_claim():
     claims = load(ROOT / "papers" / "f_grpo" / "claims.yaml")
-    about = [claim for claim in claims if "DS-GRPO" in repr(predicate(claim, "published"))]
-    assert {claim["id"] for claim in about} >= {"v2_ds_grpo_passk", "v2_ds_grpo_pass1"}
+    about = [claim for claim in claims if "DS-GRPO" in repr(claim.published)]
+    assert {claim.id for claim in about} >= {"v2_ds_grpo_passk", "v2_ds_grpo_pass1"}
     for claim in claims:
-        assert "DS-GRPO" not in repr([predicate(claim, scope) for scope in ("laptop", "cluster")])
+        assert "DS-GRPO" not in repr([claim.laptop, claim.cluster])

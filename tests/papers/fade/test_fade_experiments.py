@@ -75,13 +75,13 @@ def test_one_tiny_run_logs_the_controller(results):
 
 @pytest.mark.sweep
 def test_fig_14s_claim_has_the_ratios_of_its_rows():
-    claims = {claim["id"]: claim for claim in file.load(ROOT / "papers" / "fade" / "claims.yaml")}
-    trend = claims["scale_entropy"]["cluster"]["trend"]
+    claims = {claim.id: claim for claim in file.load(ROOT / "papers" / "fade" / "claims.yaml")}
+    trend = claims["scale_entropy"].cluster
     rows = {x.label: x for x in compositions.runs("fade", "cluster_fig14")}
     grpo = load(["experiment=cluster/qwen7b_grpo"], "fade")
     weights = [
         largest_weight(bind(x.method), x.sampling.group_size, x.reward, {})
-        for x in (grpo, *(rows[one["method"]] for one in trend["of"]))
+        for x in (grpo, *(rows[one["method"]] for one in trend.of))
     ]
-    assert len(rows) == len(trend["of"])
-    assert trend["at"] == pytest.approx([w / weights[0] for w in weights[1:]], abs=5e-4)
+    assert len(rows) == len(trend.of)
+    assert trend.at == pytest.approx([w / weights[0] for w in weights[1:]], abs=5e-4)

@@ -8,7 +8,6 @@ import pytest
 from tiny import ROOT
 
 from common.claims.file import load as load_claims
-from common.claims.file import parse
 from common.comparison import compare
 from common.comparison.spec import spec_of
 from common.config.compose import compose
@@ -77,7 +76,7 @@ def test_published_claims_are_decided_on_the_printed_numbers(tmp_path):
         numbers, cluster = table.loc[f"iac_{name}", ["published_numbers", "cluster"]]
         assert numbers == f"{models} hold, 0 fail, 0 open of {models}"
         assert cluster == "not run"  # a cluster row can decide it
-    ours = {claim["id"] for claim in load_claims(HOME / "claims.yaml") if claim.get("ours")}
+    ours = {claim.id for claim in load_claims(HOME / "claims.yaml") if claim.ours}
     assert {"iac_partition", "iac_partition_equal", "confident_only"} <= ours
     assert set(table["laptop"]) <= {"not run", "not claimed here"}
 
@@ -100,9 +99,9 @@ def test_claims_name_settings_that_the_toy_and_the_theory_have(tmp_path):
     write_csv(folder / "coupling.csv", pd.concat(coupled))
     decided = verdicts(tmp_path)
     for claim in load_claims(HOME / "claims.yaml"):
-        selectors = parse("", claim["laptop"])[2] if "laptop" in claim else ()
+        selectors = claim.laptop.selectors if claim.laptop else ()
         if any(one.get("table") in ("toy", "theory") for one in selectors):
-            assert decided.loc[claim["id"], "laptop"] != "not run", claim["id"]
+            assert decided.loc[claim.id, "laptop"] != "not run", claim.id
     assert decided.loc["self_similarity", "laptop"] == "fails"
     assert decided.loc["theorem_2_3", "laptop"] == "holds"
     assert len(own_rows(tmp_path)) == 2

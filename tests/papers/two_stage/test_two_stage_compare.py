@@ -23,7 +23,7 @@ CLAIMS = ROOT / "papers" / "two_stage" / "claims.yaml"
 def test_published_verdicts_agree_with_what_is_known_to_contradict_the_text(tmp_path):
     verdicts = compare.assess(SPEC, tmp_path).verdicts
     decided = verdicts.set_index("id")["published"]
-    stated = [claim["id"] for claim in load_claims(CLAIMS) if "published" in claim]
+    stated = [claim.id for claim in load_claims(CLAIMS) if claim.published]
     assert set(decided[stated]) <= {"holds", "fails", "inconclusive"}  # every selector finds a cell
     assert decided["best_pass1"] == "holds"
     assert decided["over_base"] == "holds"  # in Table 1
@@ -32,7 +32,7 @@ def test_published_verdicts_agree_with_what_is_known_to_contradict_the_text(tmp_
     numbers = verdicts.set_index("id")["published_numbers"]
     assert numbers["over_standard"] == "26 hold, 7 fail, 3 open of 36"  # INC016
     assert decided["table4_n_base_llama"] == "not claimed here"  # INC018
-    ours = [claim["id"] for claim in load_claims(CLAIMS) if "ours" in claim]
+    ours = [claim.id for claim in load_claims(CLAIMS) if claim.ours]
     words = decided[stated].drop(ours, errors="ignore")
     assert words[words != "holds"].to_dict() == {"over_standard": "fails"}
     theirs = verdicts[verdicts["published"] != "not claimed here"]["claim"]

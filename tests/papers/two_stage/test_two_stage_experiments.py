@@ -86,8 +86,8 @@ def test_the_long_rows_are_read_at_the_steps_of_their_claims(tmp_path):
     flags = ["scale=cluster_long", f"results_dir={tmp_path}"]
     config = strict(Reproduce, compose("two_stage", flags, "reproduce"))
     steps = {(x.row.benchmark, x.row.checkpoint) for x in evaluations(config)}
-    read = [one.get("step") for claim in load_claims(CLAIMS) if claim["id"] == "long_rises"
-            for one in claim["cluster"]["order"]]  # fmt: skip
+    read = [one.get("step") for claim in load_claims(CLAIMS) if claim.id == "long_rises"
+            for one in claim.cluster.order]  # fmt: skip
     assert read == [row("cluster/qwen7b_math_grpo_long").optim.steps, 140]
     for name in ("AMC 2023", "AIME 2024", "AIME 2025"):
         assert {(name, "last"), (name, 140)} <= steps
