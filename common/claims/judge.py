@@ -11,7 +11,7 @@
 
 `headline` is a short form of the claim. The claims that have one are shown on a first screen
 (common/report/verdicts.py). `ours: true` marks a reading that is not the paper's sentence.
-common/claims/file.py reads the list.
+common/claims/file.py reads the list, and common/claims/forms.py has a type for each predicate.
 
 A selector (SEL) is a map of column to value (table, model, method, benchmark, metric, k, unit,
 seed, step, run_id). A list of values means the plain average over them, and null matches an empty
@@ -114,6 +114,29 @@ class Evidence:
             for towards, against in self.tests
         ]
 
+    @cached_property
+    def test(self) -> tuple[float, float]:
+        """Return the p-values of two statements: the claim holds, and the claim fails. Each is that
+        of the partial conjunction of the comparisons on its side (Benjamini and Heller 2008,
+        Bonferroni's form). NaN where nothing is tested against a number."""
+        if self.form.null is None:
+            return np.nan, np.nan
+        towards, against = zip(*self.tests, strict=True)
+        n, m = getattr(self.form, "at_least", len(self.gaps)), len(self.gaps)
+        return _partial(towards, n), _partial(against, m - n + 1)
+
+    def verdict(self, adjusted: float) -> str:
+        """Return the verdict with the corrected p-value; NaN where there is no correction."""
+        if all(gap.idle for gap in self.gaps):
+            return NOT_ENGAGED
+        if self.form.null is None:
+            return self.sides[0]
+        towards, against = self.test
+        p = min(self.test) if np.isnan(adjusted) else adjusted
+        if p >= 0.05 or towards == against:
+            return "inconclusive"
+        return "holds" if towards < against else "fails"
+
     def of_one_run(self, word: str) -> str:
         """Return ONE_RUN instead of "inconclusive" where a side has one run; else `word`."""
         one = any(gap.single and gap.seeds == 1 for gap in self.gaps)
@@ -213,8 +236,7 @@ def _evidence(claim: Claim, scope: str, find: Find) -> Measured:
 def _decide(scope: str, measured: dict[str, Measured]) -> tuple[dict, list[dict]]:
     """Return (claim -> verdict, numbers and runs; a row for each comparison) of one scope."""
     known = {name: x for name, x in measured.items() if isinstance(x, Evidence)}
-    tests = {name: _test(x) for name, x in known.items()}
-    corrected = _corrected(known, {name: min(test) for name, test in tests.items()})
+    corrected = _corrected(known)
     decided, rows = {}, []
     for name, x in measured.items():
         if not isinstance(x, Evidence):
@@ -231,7 +253,7 @@ def _decide(scope: str, measured: dict[str, Measured]) -> tuple[dict, list[dict]
         said += single_text(x.gaps, shown)
         read = [found for gap in x.gaps for _, found in gap.terms]
         runs = dict.fromkeys(str(run) for found in read for run in found.run_ids)
-        verdict = x.of_one_run(_verdict(x, tests[name], adjusted))
+        verdict = x.of_one_run(x.verdict(adjusted))
         decided[name] = (verdict, said, ";".join(runs))
         claim = {"claim": name, "scope": scope, "family": x.family, **ps}
         rows += [
@@ -241,45 +263,22 @@ def _decide(scope: str, measured: dict[str, Measured]) -> tuple[dict, list[dict]
     return decided, rows
 
 
-def _test(x: Evidence) -> tuple[float, float]:
-    """Return the p-values of two statements: the claim holds, and the claim fails. Each is that of
-    the partial conjunction of the comparisons on its side (Benjamini and Heller 2008, Bonferroni's
-    form). NaN where nothing is tested against a number."""
-    if x.form.null is None:
-        return np.nan, np.nan
-    towards, against = zip(*x.tests, strict=True)
-    n, m = getattr(x.form, "at_least", len(x.gaps)), len(x.gaps)
-    return _partial(towards, n), _partial(against, m - n + 1)
-
-
 def _partial(ps: Sequence[float], n: int) -> float:
     """Return the p-value of the statement that at least n of these comparisons are on their
     side."""
     return min(1.0, (len(ps) - n + 1) * sorted(ps)[n - 1])
 
 
-def _corrected(known: dict[str, Evidence], ps: dict[str, float]) -> dict[str, dict[str, float]]:
+def _corrected(known: dict[str, Evidence]) -> dict[str, dict[str, float]]:
     """Return p of each claim, uncorrected and with both corrections over the claims of its family
     that are tests. It is NaN for claims without a test: numbers without seeds, too few seeds, and
     intervals that must lie inside bounds."""
     lines = []
     for name, x in known.items():
-        test = any(gap.parts or gap.single for gap in x.gaps)
-        lines.append((name, x.family, ps[name] if test else np.nan))
+        tested = any(gap.parts or gap.single for gap in x.gaps)
+        lines.append((name, x.family, min(x.test) if tested else np.nan))
     table = pd.DataFrame(lines, columns=["claim", "family", "p_claim"]).set_index("claim")
     by_family = table.groupby("family")["p_claim"]
     table["p_holm"] = by_family.transform(holm)
     table["p_bh"] = by_family.transform(benjamini_hochberg)
     return table.drop(columns="family").to_dict("index")
-
-
-def _verdict(x: Evidence, test: tuple[float, float], adjusted: float) -> str:
-    if all(gap.idle for gap in x.gaps):
-        return NOT_ENGAGED
-    if x.form.null is None:
-        return x.sides[0]
-    towards, against = test
-    p = min(test) if np.isnan(adjusted) else adjusted
-    if p >= 0.05 or towards == against:
-        return "inconclusive"
-    return "holds" if towards < against else "fails"

@@ -86,16 +86,8 @@ class Counts:
     names: list[tuple]  # (benchmark, problem_id), sorted
     n: np.ndarray
     c: np.ndarray
-    seen: dict[bytes, tuple] = field(default_factory=dict)
     # values of COUNTED -> (problems, value of each): readings that are no pass@k of one evaluation
     areas: dict[tuple, tuple[tuple, np.ndarray]] = field(default_factory=dict)
-
-    def named(self, which: np.ndarray) -> tuple:
-        """Return the `names` at these indices; equal indices give the same tuple object."""
-        key = which.tobytes()
-        if key not in self.seen:
-            self.seen[key] = tuple(self.names[i] for i in which)
-        return self.seen[key]
 
 
 def tidy(rows: pd.DataFrame) -> pd.DataFrame:
@@ -122,10 +114,10 @@ def select(place: str, selector: dict, rows: pd.DataFrame, counts: Counts | None
     hits = {
         key: np.logical_or.reduce([_equal(rows[key], v) for v in wanted[key]]) for key in wanted
     }
-    named = np.logical_and.reduce([*hits.values(), np.full(len(rows), True)])
-    found = named & rows["value"].notna().to_numpy()
+    meant = np.logical_and.reduce([*hits.values(), np.full(len(rows), True)])
+    found = meant & rows["value"].notna().to_numpy()
     if not found.any():
-        metrics = dict.fromkeys(rows["metric"][named].astype(str))
+        metrics = dict.fromkeys(rows["metric"][meant].astype(str))
         if refused := [metric for metric in metrics if REFUSED in metric]:
             raise Refused("; ".join(refused))
         absent = {key: selector[key] for key in hits if not hits[key].any()} or selector
@@ -209,19 +201,19 @@ def _with_problems(place: str, selected: Found, rows: pd.DataFrame, counts: Coun
         return replace(selected, by_problem=wide, problems=read[selected.seeds[0]][0])
     if not all(key in counts.rows for key in keys):
         return selected
-    evaluations = [counts.rows[key] for key in keys]  # positions in the counts, each problem once
-    which = np.unique(np.concatenate([counts.problem[at] for at in evaluations]))
-    shape = (len(selected.seeds), len(which))
-    times, right, sums = np.zeros(shape, int), np.zeros(shape, int), np.zeros(shape)
-    readings = zip(rows["seed"], rows["unit"], estimators, evaluations, strict=True)
-    for seed, unit, of, at in readings:
+    behind = [counts.rows[key] for key in keys]  # positions of each row's problems
+    which = np.unique(counts.problem[np.concatenate(behind)])
+    problems = tuple(counts.names[i] for i in which)
+    shape = (len(selected.seeds), len(problems))
+    rows_read, c, sums = np.zeros(shape, int), np.zeros(shape, int), np.zeros(shape)
+    for seed, unit, of, at in zip(rows["seed"], rows["unit"], estimators, behind, strict=True):
         cells = selected.seeds.index(seed), np.searchsorted(which, counts.problem[at])
-        times[cells] += 1
-        right[cells] += counts.c[at]
+        rows_read[cells] += 1
+        c[cells] += counts.c[at]
         sums[cells] += estimate(of, counts.c[at], counts.n[at]) * (100 if unit == "percent" else 1)
-    if not times.all():  # some seed lacks a problem
+    if not rows_read.all():
         return selected
-    problems, by_problem = counts.named(which), sums / times
+    by_problem = sums / rows_read
     means = seed_means(by_problem, [benchmark for benchmark, _ in problems])
     if not np.allclose(means, selected.values, rtol=1e-6, atol=1e-6):
         seed = int(np.argmax(abs(means - selected.values)))
@@ -231,11 +223,11 @@ def _with_problems(place: str, selected: Found, rows: pd.DataFrame, counts: Coun
             "they are not from one run; run it again"
         )
     selected = replace(selected, by_problem=by_problem, problems=problems)
-    sizes = np.unique(np.concatenate([counts.n[at] for at in evaluations]))
+    sizes = np.unique(counts.n[np.concatenate(behind)])
     name, k = estimators[0]
     if name != "pass" or len(sizes) > 1 or (rows[["metric", "step"]].nunique() > 1).any():
         return selected
-    return replace(selected, counts=right // times, n=int(sizes[0]), k=k)
+    return replace(selected, counts=c // rows_read, n=int(sizes[0]), k=k)
 
 
 def _equal(column: pd.Series, value) -> np.ndarray:

@@ -25,7 +25,9 @@ TWO_PAIRS = [[{"method": "A"}, {"method": "B"}], [{"method": "C"}, {"method": "D
         (order("A", "B", "C", relation="<"), {"A": 1, "B": 2, "C": 2}, "inconclusive", "1 < 2 = 2"),
         (order("A", "B", margin=6), {"A": 70, "B": 64}, "inconclusive", "70 > 64"),
         (order("A", "B", margin=7), {"A": 70, "B": 64}, "fails", "70 > 64"),
+        (order("A", "B", margin=0.1), {"A": 0.3, "B": 0.2}, "inconclusive", "0.3 > 0.2"),
         (order("A", "B", relation="<", margin=5), {"A": 64, "B": 70}, "holds", "64 < 70"),
+        (order("A", "B", relation="<", margin=7), {"A": 64, "B": 70}, "fails", "64 < 70"),
         (order("A", "X"), {"A": 64.1, "B": 64.1}, "not run", "missing: no row with method=X"),
         ({"difference": {**PAIR, "relation": "~", "value": 6, "within": 0.5}}, 0, "holds", "70.3"),
         ({"difference": {**PAIR, "relation": "~", "value": 6, "within": 0.1}}, 0, "fails", "70.3"),
@@ -158,8 +160,18 @@ def test_what_changed_nothing_is_no_verdict_and_a_ceiling_says_nothing():
 def test_pairing_by_seed_matters():
     luck = np.array([-10.0, -5, 0, 5, 10])
     better = list(50 + luck + 1 + np.array([0.1, -0.1, 0, 0.1, -0.1]))
-    assert verdict(order("A", "B"), rows({"A": better, "B": list(50 + luck)}))[0] == "holds"
-    assert verdict(order("A", "B"), rows({"A": better, "B": list(50 - luck)}))[0] == "inconclusive"
+    count = {"count": {"pairs": TWO_PAIRS[:1], "relation": ">", "at_least": 1}}
+    for predicate in (order("A", "B"), count):
+        for seeds in (5, 4):  # on those of both
+            paired = rows({"A": better, "B": list(50 + luck[:seeds])})
+            assert verdict(predicate, paired)[0] == "holds"
+        assert verdict(predicate, rows({"A": better, "B": list(50 - luck)}))[0] == "inconclusive"
+
+
+def test_runs_that_share_too_few_seeds_are_not_paired():
+    b = rows({"B": LOW})
+    frame = pd.concat([rows({"A": HIGH}), b.assign(seed=b["seed"] + 3)])
+    assert verdict(order("A", "B"), frame)[0] == "holds"
 
 
 def test_lists_average_and_ask_for_every_part():

@@ -65,6 +65,11 @@ def test_counts_give_pass_at_k_of_any_k_and_must_agree_with_rows():
     assert "3 seeds x 40 problems" in decided[1]
     mean = counts[counts.method == "A"]["x"].mean()
     assert decided[1].startswith(f"{mean:.4g} ± ")
+    share = at_4.assign(value=at_4["value"] / 100, unit="fraction")
+    read = select("", {"method": "A"}, tidy(share), indexed(counts))
+    assert read.by_problem == pytest.approx(counts["x"].to_numpy()[:120].reshape(3, 40) / 100)
+    lacking = counts[1:]  # a problem of A's first seed
+    assert select("", {"method": "A"}, tidy(at_4), indexed(lacking)).by_problem is None
     counts.loc[0, "c"] = 16 if counts.loc[0, "c"] < 2 else 0
     with refuses("method", "A"):
         verdict(order("A", "B", where={"k": 4}), both, counts)
