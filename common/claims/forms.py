@@ -232,7 +232,8 @@ def form_of(predicate: dict | None, *, cluster: bool = False) -> Form | None:
     if cluster and predicate is None:
         return None
     known = [*FORMS, "where", "relation", "margin"]
-    require(isinstance(predicate, dict), "predicate", predicate, f"must be a map of {known}")
+    remedy = f"must be a map of {', '.join(known)}"
+    require(isinstance(predicate, dict), "predicate", predicate, remedy)
     for key in predicate:
         if key not in known:
             raise unknown(str(key), predicate[key], known)
