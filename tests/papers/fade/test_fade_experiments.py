@@ -27,14 +27,14 @@ def test_experiments_are_what_their_labels_say():
     names = [name for name in rows("study") if name.startswith("fade")]
     controllers = {name: experiment(name).method.controller for name in names}
     plain = controllers["fade"]
-    assert plain == controllers["fade_equalised"]
+    assert plain == controllers["fade_equalised"] == controllers["fade_plain"]
     changed = {
         "fade_printed_ema": {"ema": "printed"},
         "fade_delta_only": {"adapt": "delta"},
         "fade_entropy": {"adapt": "entropy"},
         "fade_high_target": {"target_fraction": 1.0},
     }
-    assert {*names} == {*changed, "fade", "fade_equalised", "fade_log_schedule"}
+    assert {*names} == {*changed, "fade", "fade_equalised", "fade_plain", "fade_log_schedule"}
     for name, change in changed.items():
         assert controllers[name] == {**plain, **change}
         assert all(plain[key] != value for key, value in change.items())
