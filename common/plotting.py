@@ -2,18 +2,15 @@
 exactly what is drawn."""
 
 import io
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import pandas as pd
 from PIL import Image
 
 from common.palette import COLORS, GREY
 from common.results.files import write, write_csv
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 
 Colors = dict[str, str]  # method -> color
 STYLE: dict[str, Any] = {
@@ -25,7 +22,6 @@ STYLE: dict[str, Any] = {
     "axes.spines.right": False,
     "axes.grid": True,
     "grid.alpha": 0.25,
-    "axes.prop_cycle": plt.cycler(color=COLORS),
     "legend.frameon": False,
     "lines.linewidth": 1.6,
     "pdf.fonttype": 42,
@@ -33,12 +29,23 @@ STYLE: dict[str, Any] = {
 }
 
 
+@cache
+def pyplot():
+    """Return matplotlib.pyplot in the project's style. Only the first figure loads it, because most
+    commands that can draw have nothing to draw."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    plt.rcParams.update(STYLE | {"axes.prop_cycle": plt.cycler(color=COLORS)})
+    return plt
+
+
 def panels(columns: int, rows: int = 1, width: float = 3.4, height: float = 2.7, **options):
     """Return a figure of `rows` x `columns` panels in the project's style, sized in inches each."""
-    plt.rcParams.update(STYLE)
-    return plt.subplots(
-        rows, columns, figsize=(width * columns, height * rows), squeeze=False, **options
-    )
+    size = (width * columns, height * rows)
+    return pyplot().subplots(rows, columns, figsize=size, squeeze=False, **options)
 
 
 def present(rows: pd.DataFrame, colors: Colors) -> Colors:
@@ -69,7 +76,7 @@ def save(figure, path: Path, drawn: pd.DataFrame | None) -> None:
             axis.set(xticks=[], yticks=[])
             axis.text(0.5, 0.5, "no runs", transform=axis.transAxes, ha="center", color=GREY)
     figure.draw_without_rendering()
-    with plt.rc_context({"figure.constrained_layout.use": False}):
+    with pyplot().rc_context({"figure.constrained_layout.use": False}):
         figure.set_layout_engine(None)  # laid out once above, not for every file
         for suffix, stamp in ((".pdf", {"CreationDate": None}), (".png", {"Software": None})):
             buffer = io.BytesIO()
@@ -78,7 +85,7 @@ def save(figure, path: Path, drawn: pd.DataFrame | None) -> None:
             write(path.with_suffix(suffix), quantised(data) if suffix == ".png" else data)
     if drawn is not None:
         write_csv(path.with_suffix(".csv"), drawn)
-    plt.close(figure)
+    pyplot().close(figure)
 
 
 def quantised(png: bytes) -> bytes:

@@ -15,6 +15,7 @@ import yaml
 
 from common.config.words import options
 from common.errors import require
+from common.plotting import legend, panels, save
 from common.results.files import whole_rows
 
 CURVES = ("reward", "entropy", "response_length", "grad_norm")
@@ -72,8 +73,6 @@ def curves(run: Path) -> pd.DataFrame:
 
 def draw(root: Path, names: list[str], target: Path) -> None:
     """Draw a panel for each of CURVES and for pass@1 of each benchmark: a line a run, by step."""
-    from common.plotting import legend, panels, save  # a list need not wait for matplotlib
-
     rows = pd.concat([curves(root / name).assign(run=name) for name in names])
     require("step" in rows, "curves", target, f"no run below {root} has trained")
     shown = [name for name in rows if name in CURVES or name.startswith("pass@1/")]

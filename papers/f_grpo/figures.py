@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from common.palette import GREY
-from common.plotting import COLORS, band, panels, plt, save
+from common.plotting import COLORS, band, panels, pyplot, save
 
 MAIN = "score_adam"
 SHOWN = (2, 16, 128, 1024, 8192, 32768, 131072)  # N of the curves against the step
@@ -42,7 +42,7 @@ def _figure4(last: pd.DataFrame, trajectory: pd.DataFrame, folder: Path) -> None
     for axis, letter, metric in zip(axes[0], "ab", LABELS, strict=False):
         spread = _spread(curves, metric, ["gamma", "N", "step"])
         for (gamma, N), rows in spread.groupby(["gamma", "N"]):
-            color = plt.get_cmap("viridis")(0.92 * sizes.index(N) / max(1, len(sizes) - 1))
+            color = pyplot().get_cmap("viridis")(0.92 * sizes.index(N) / max(1, len(sizes) - 1))
             label = {"label": f"{N:,}"} if gamma == least else {"lw": 1.2}
             band(axis, rows["step"], rows, color, ls=DASH.get(gamma, ":"), **label)
             drawn.append(rows.assign(panel=letter, metric=metric))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.plotting import band, legend, panels, plt, save
+from common.plotting import band, legend, panels, pyplot, save
 
 TITLES = {"raw": "raw", "mean": "mean-shifted", "normalised": "normalised"}
 OPTIMIZERS = {"sgd": "SGD", "momentum": "momentum", "adamw": "AdamW"}
@@ -38,7 +38,7 @@ def chosen(rows: pd.DataFrame, **values) -> pd.DataFrame:
 
 
 def group_color(G: int, sizes: list[int]):
-    return plt.get_cmap("viridis")(0.88 * sizes.index(G) / max(1, len(sizes) - 1))
+    return pyplot().get_cmap("viridis")(0.88 * sizes.index(G) / max(1, len(sizes) - 1))
 
 
 def probabilities(curves, traces, cells: list[tuple], path: Path) -> None:
