@@ -196,9 +196,9 @@ def averages(spec: Spec, rows: pd.DataFrame) -> list[pd.DataFrame]:
 
 
 def joined(spec: Spec, rows: pd.DataFrame) -> list[pd.DataFrame]:
-    """Return the cells of `Spec.joined`, for each model and seed that has all their runs."""
+    """Return the cells of `Spec.joins`, for each model and seed that has all their runs."""
     parts = []
-    for one in spec.joined:
+    for one in spec.joins:
         own = pd.Series(list(zip(rows["table"], rows["method"], strict=True)), rows.index)
         members = rows[own.isin(list(one.of)) & (rows["metric"] == one.of_metric)]
         for _, group in members.groupby(["model", "seed"], dropna=False):
@@ -312,8 +312,8 @@ def problems_of(spec: Spec, benchmark: str) -> int | None:
 def not_reproducible(spec: Spec, printed: pd.DataFrame) -> list[str | None]:
     """Return for each printed cell why it cannot be rerun; None where it can."""
     reasons = np.full(len(printed), None, dtype=object)
-    for where, reason in reversed(spec.not_reproducible):
-        reasons[matches(printed, where).to_numpy()] = reason
+    for one in reversed(spec.not_reproducible):
+        reasons[matches(printed, one.where).to_numpy()] = one.why
     return list(reasons)
 
 

@@ -1,13 +1,13 @@
-"""Code shared by papers/<p>/cluster_figures.py, which draw the papers' own figures from cluster
-rows.
+"""The paper's figures from cluster rows: those that compare.yaml states as curves along training or
+as printed cells (`Spec.figures`), and those that a paper's own code draws (`Spec.own_figures`).
 
 A figure of printed cells shows what the comparison says about them: the rerun with the interval in
 which a printed number is within noise, and the printed number next to it. A figure whose rows are
 not all there is not drawn, and its `Figure` says what is missing.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pandas as pd
@@ -15,16 +15,19 @@ import pandas as pd
 from common.comparison.cells import CELL, as_printed
 from common.comparison.gather import Gathered
 from common.comparison.published import published
-from common.comparison.spec import Spec
+from common.comparison.spec import Curve, Plot, Spec, Where, matches
 from common.comparison.training import logs
 from common.config.files import ROOT
 from common.config.resolve import named
+from common.palette import look
 from common.plotting import legend, panels, save
 
 PREFIX = "cluster_"  # starts the names of all these figures
-KEPT = ["table", "model", "method", "benchmark", "metric", "k", "printed", "rerun", "low", "high"]
+KEPT = [
+    *("table", "model", "method", "benchmark", "metric", "k", "printed", "rerun", "low", "high"),
+    *("n_seeds", "n_problems", "n_samples", "step", "run_ids"),
+]
 ALONG = ["model", "method", "seed", "curve", "step", "value"]
-KEPT += ["n_seeds", "n_problems", "n_samples", "step", "run_ids"]
 PRINTED = dict(ls="", marker="D", markerfacecolor="none", markersize=6, markeredgewidth=0.9)
 
 
@@ -45,15 +48,22 @@ def draw(spec: Spec, root: Path, cells: pd.DataFrame, cluster: Gathered) -> list
     cells: those of the comparison (`cells.COLUMNS`). Files that an earlier comparison drew and this
     one cannot draw are removed.
     """
-    rows = cluster.rows
-    if rows.empty or not spec.figures:
+    rows, folder = cluster.rows, root / spec.paper / "figures"
+    if rows.empty:
         return []
     printed = published(ROOT / "papers" / spec.paper / "published")
-    draw_all = named({"_target_": spec.figures}, f"{spec.paper}: figures")
-    made = draw_all(root, located(cells, as_printed(spec, rows, printed)), cluster)
+    cells = located(cells, as_printed(spec, rows, printed))
+    made = [
+        of_cells(folder / f"{PREFIX}{name}", plot, cells)
+        if plot.cells
+        else along(root, spec.paper, name, plot, rows)
+        for name, plot in spec.figures.items()
+    ]
+    for target in spec.own_figures:
+        made += named({"_target_": target}, f"{spec.paper}: own_figures")(root, cells, cluster)
     for one in made:
         for suffix in (".png", ".pdf", ".csv") if one.left_out else ():
-            (root / spec.paper / "figures" / f"{one.name}{suffix}").unlink(missing_ok=True)
+            (folder / f"{one.name}{suffix}").unlink(missing_ok=True)
     return made
 
 
@@ -69,6 +79,62 @@ def markdown(made: list[Figure]) -> str:
     return "".join(lines)
 
 
+# ---- printed cells
+
+
+def of_cells(path: Path, plot: Plot, cells: pd.DataFrame) -> Figure:
+    """Draw printed cells next to their reruns: a panel with a metric has the plot's methods side by
+    side, one without a metric has a curve of each method's pass@k by k."""
+    wanted = []
+    for panel in plot.cells:
+        where = {"table": plot.tables, "model": plot.model, "benchmark": panel.benchmark}
+        where |= {"metric": panel.metric} if panel.metric else {}
+        wanted += [where | {"method": method} for method in plot.methods]
+    found, left_out = chosen(cells, wanted)
+    if left_out:
+        return Figure(path.name, left_out=left_out)
+    columns, side = min(5, len(plot.cells)), 2.3 if len(plot.cells) > 2 else 2.9
+    figure, axes = panels(columns, -(-len(plot.cells) // columns), width=side, height=side)
+    places = list(axes.flatten())
+    for axis, panel in zip(places, plot.cells, strict=False):
+        shown = found[found["benchmark"] == panel.benchmark]
+        axis.set_title(f"{panel.benchmark} {panel.metric} (%)" if panel.metric else panel.benchmark)
+        if panel.metric:
+            _by_method(axis, plot, shown[shown["metric"] == panel.metric])
+        else:
+            _by_k(axis, plot, shown)
+        percent(axis)
+    by_k = not all(panel.metric for panel in plot.cells)
+    handles = legend_handles(places[0], _hues(plot) if by_k else {})
+    empty = places[len(plot.cells) :]
+    for axis in empty:
+        axis.axis("off")
+    if empty:
+        empty[-1].legend(handles=handles, loc="center", fontsize=10)
+    else:
+        figure.legend(handles=handles, loc="outside lower center", ncols=2)
+    save(figure, path, found)
+    return Figure(path.name, f"{plot.caption} {about(found)}")
+
+
+def _by_method(axis, plot: Plot, cells: pd.DataFrame) -> None:
+    for x, (method, color) in enumerate(_hues(plot).items()):
+        whiskers(axis, cells[cells["method"] == method], [x], color)
+    places = range(len(plot.methods))
+    axis.set_xticks(places, plot.methods, rotation=20, ha="right", fontsize=8)
+    axis.set_xlim(-0.5, len(plot.methods) - 0.5)
+
+
+def _by_k(axis, plot: Plot, cells: pd.DataFrame) -> None:
+    for i, (method, color) in enumerate(_hues(plot).items()):
+        own = cells[cells["method"] == method].sort_values("k")
+        side = 1.1 ** (2 * i - len(plot.methods) + 1)  # the methods' points are next to each other
+        whiskers(axis, own, own["k"] * side, color)
+    axis.set_xscale("log", base=2)
+    axis.set_xticks([1, 4, 16, 64, 256], ["1", "4", "16", "64", "256"])
+    axis.set(xlabel="k", ylabel="pass@k (%)" if axis.get_subplotspec().is_first_col() else "")
+
+
 def located(cells: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     """Return the cells with the step and the samples per problem of the rows that fill them. If
     seeds have different steps, they are written as "100, 120"."""
@@ -81,18 +147,13 @@ def located(cells: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     return cells.merge(about.reset_index(), on=CELL, how="left")
 
 
-def chosen(cells: pd.DataFrame, wanted: list[dict]) -> tuple[pd.DataFrame, str]:
-    """Return (the columns KEPT of the printed cells that match one of `wanted` in all its values,
-    in the order of `wanted`; a phrase on the cells without a rerun, "" if all have one)."""
-    parts = []
-    for where in wanted:
-        hit = pd.Series(True, cells.index)
-        for column, value in where.items():
-            hit &= cells[column] == value
-        parts.append(cells[hit])
-    found = pd.concat(parts, ignore_index=True).rename(columns={"value": "printed"})
-    lacking = found[found["rerun"].isna()]
-    return found[KEPT], missing(lacking)
+def chosen(cells: pd.DataFrame, wanted: list[Where]) -> tuple[pd.DataFrame, str]:
+    """Return (the columns KEPT of the printed cells that match one of `wanted`, in its order; why a
+    figure of them is left out, "" if every cell has a rerun)."""
+    found = pd.concat([cells[matches(cells, where)] for where in wanted], ignore_index=True)
+    found = found.rename(columns={"value": "printed"})
+    left_out = missing(found[found["rerun"].isna()])
+    return found[KEPT], left_out if len(found) else "the paper prints no such cells"
 
 
 def missing(lacking: pd.DataFrame) -> str:
@@ -106,15 +167,6 @@ def missing(lacking: pd.DataFrame) -> str:
             rows.append(f"{method} of {model} on {first}{more}")
         words.append(f"{', '.join(rows)} ({reason})")
     return "rows without a rerun: " + "; ".join(words) if words else ""
-
-
-def once(
-    name: str, found: pd.DataFrame, left_out: str, picture: Callable[[pd.DataFrame], str]
-) -> Figure:
-    """Draw `found` with `picture`, which returns the caption, or return why it is left out."""
-    if left_out or found.empty:
-        return Figure(PREFIX + name, left_out=left_out or "the paper prints no such cells")
-    return Figure(PREFIX + name, picture(found))
 
 
 def whiskers(axis, cells: pd.DataFrame, x, color: str, **style) -> None:
@@ -166,53 +218,32 @@ def about(cells: pd.DataFrame) -> str:
 # ---- curves along training
 
 
-@dataclass(frozen=True)
-class Curve:
-    """One panel. It shows `column` of each step's log (metrics.jsonl), or, without a column, the
-    result rows' `metric` on `benchmark` at the evaluations during training. `ema` below 1 draws a
-    moving average of a logged column, in which each step's number has this weight."""
-
-    title: str
-    column: str = ""
-    benchmark: str = ""
-    metric: str = ""
-    ema: float = 1.0
-
-
-def along(
-    root: Path,
-    paper: str,
-    rows: pd.DataFrame,
-    *,
-    name: str,
-    model: str,
-    colors: dict[str, str],
-    curves: list[Curve],
-    about: str,
-    start: str = "",
-) -> Figure:
-    """Draw the curves of one model's methods along training: thin lines are seeds, thick lines
-    their mean. The figure is left out where a method of `colors` lacks one of `curves`. `start`:
-    the method name of the model that all runs start from; its rows begin each curve of
-    evaluations at step 0."""
-    of_model = rows[rows["model"] == model]
-    mine = of_model[of_model["method"].isin(list(colors))]
-    parts = [_logged(root, paper, mine, curve) for curve in curves if curve.column]
+def along(root: Path, paper: str, name: str, plot: Plot, rows: pd.DataFrame) -> Figure:
+    """Draw curves of the plot's methods along training: thin lines are seeds, thick lines their
+    mean. The figure is left out where a method lacks a curve."""
+    path = root / paper / "figures" / f"{PREFIX}{name}"
+    rows = rows[rows["model"] == plot.model]
+    rows = rows[rows["table"].isin(plot.tables)] if plot.tables else rows
+    mine = rows[rows["method"].isin(plot.methods)]
     runs = mine[["method", "seed"]].drop_duplicates()
-    first = of_model[of_model["method"] == start].drop(columns=["method", "seed"])
-    mine = pd.concat([first.merge(runs, how="cross"), mine], ignore_index=True)
-    parts += [_evaluated(mine, curve) for curve in curves if not curve.column]
-    drawn = pd.concat(parts, ignore_index=True).assign(model=model)
+    first = rows[rows["method"] == plot.start].drop(columns=["method", "seed"])
+    started = pd.concat([first.merge(runs, how="cross"), mine], ignore_index=True)
+    parts = [
+        _logged(root, paper, mine, curve) if curve.column else _evaluated(started, curve)
+        for curve in plot.curves
+    ]
+    drawn = pd.concat(parts, ignore_index=True).assign(model=plot.model)
     there = set(zip(drawn["curve"], drawn["method"], strict=True))
-    lacking = [one for one in colors if not all((c.title, one) in there for c in curves)]
+    lacking = [m for m in plot.methods if not all((c.title, m) in there for c in plot.curves)]
     if lacking:
-        said = f"rows without a curve: {', '.join(lacking)} of {model}"
-        return Figure(PREFIX + name, left_out=said)
-    columns = min(4, len(curves))  # of the legend: a panel has room for one long name
-    lines = -(-len(colors) // columns)
-    figure, axes = panels(len(curves), width=2.9, height=2.3 + 0.2 * lines)
-    for axis, curve in zip(axes[0], curves, strict=True):
-        for method, color in colors.items():
+        said = f"rows without a curve: {', '.join(lacking)} of {plot.model}"
+        return Figure(path.name, left_out=said)
+    hues, columns = _hues(plot), min(4, len(plot.curves))  # a panel has room for one long name
+    figure, axes = panels(
+        len(plot.curves), width=2.9, height=2.3 + 0.2 * -(-len(plot.methods) // columns)
+    )
+    for axis, curve in zip(axes[0], plot.curves, strict=True):
+        for method, color in hues.items():
             of = drawn[(drawn["curve"] == curve.title) & (drawn["method"] == method)]
             for _, seed in of.groupby("seed"):
                 axis.plot(seed["step"], seed["value"], color=color, lw=0.5, alpha=0.4)
@@ -220,10 +251,14 @@ def along(
             axis.plot(mean.index, mean, color=color, label=method)
         axis.set(title=curve.title, xlabel="step")
     legend(figure, axes[0, 0], columns)
-    save(figure, root / paper / "figures" / f"{PREFIX}{name}", drawn[ALONG])
+    save(figure, path, drawn[ALONG])
     seeds = drawn.groupby("method")["seed"].nunique()
     number = "One seed a method" if (seeds == 1).all() else "Thin lines: seeds, thick: their mean"
-    return Figure(PREFIX + name, f"{about} {number}.")
+    return Figure(path.name, f"{plot.caption} {number}.")
+
+
+def _hues(plot: Plot) -> dict[str, str]:
+    return {method: plot.colors.get(method, look(method).color) for method in plot.methods}
 
 
 def _logged(root: Path, paper: str, rows: pd.DataFrame, curve: Curve) -> pd.DataFrame:
@@ -238,6 +273,11 @@ def _logged(root: Path, paper: str, rows: pd.DataFrame, curve: Curve) -> pd.Data
 
 
 def _evaluated(rows: pd.DataFrame, curve: Curve) -> pd.DataFrame:
-    wanted = (rows["benchmark"] == curve.benchmark) & (rows["metric"] == curve.metric)
-    shown = rows.loc[wanted & rows["step"].notna(), ["method", "seed", "step", "value"]]
+    """Return the evaluations of the runs that were evaluated at two or more steps: one point is no
+    curve."""
+    shown = rows[(rows["benchmark"].fillna("") == curve.benchmark) & rows["step"].notna()]
+    fits = [fnmatchcase(metric, curve.metric) for metric in shown["metric"]]
+    shown = shown[pd.Series(fits, shown.index, dtype=bool)]
+    steps = shown.groupby(["method", "seed"])["step"].transform("nunique")
+    shown = shown.loc[steps > 1, ["method", "seed", "step", "value"]]
     return shown.sort_values("step").assign(curve=curve.title)

@@ -1,18 +1,19 @@
 """What a paper's comparison consists of: papers/<paper>/compare.yaml, whose keys are the fields of
-`Spec`. Functions are named there by their dotted paths."""
+`Stated`. Functions are named there by their dotted paths."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 import pandas as pd
+from pydantic import BeforeValidator, Field
 
-from common.comparison.published import Joined, SameRun, joined, same_runs
+from common.comparison.published import How, Joined, SameRun, joined, same_runs
 from common.config.files import ROOT, read
 from common.config.resolve import named
-from common.errors import require
+from common.config.strict import strict
+from common.errors import UserError, require
 
 # the study's measures that are shown: title -> (benchmark, metric)
 MEASURES = {
@@ -20,77 +21,150 @@ MEASURES = {
     for benchmark in ("natural", "rare")
     for metric in ("pass@1", "pass@64", "pass@256", "distinct_correct", "token_entropy")
 }
-FUNCTIONS = {"own_rows", "logged_rows", "exact"}
 Columns = dict[str, tuple[str, str]]  # title -> (benchmark, metric)
-Where = dict[str, object]  # column of a printed table -> value, or a list of values: any of them
+Where = dict[str, Any]  # column of a printed table -> value, or a list of values: any of them
+Function = Annotated[  # a dotted path in compare.yaml
+    Callable, BeforeValidator(lambda path, key: named({"_target_": path}, key.field_name))
+]
 
 
 @dataclass(frozen=True)
-class Spec:
-    """The content of a paper's comparison: what is compared with what, and under which names."""
+class Shown:
+    """A printed table that comparison.md shows, and its columns."""
 
-    paper: str
+    table: str
+    caption: str
+    columns: Columns
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Printed cells that no rerun can give."""
+
+    where: Where
+    why: str
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A panel with curves along training: `column` of each step's log (metrics.jsonl) or, without
+    it, the result rows of `metric` on `benchmark`. A metric may be a pattern: "srank, step *"."""
+
     title: str
-    published: list[tuple[str, str, Columns]]  # printed table, its caption, its shown columns
-    # further result rows, from theory and simulation, next to the gathered ones
-    own_rows: Callable[[Path], list[pd.DataFrame]]
-    # result rows from the logs of the cluster runs that the given rows name
-    logged_rows: Callable[[Path, pd.DataFrame], list[pd.DataFrame]] = lambda root, rows: []
+    column: str = ""
+    benchmark: str = ""
+    metric: str = ""
+    # below 1, a moving average of the logged column, in which each step's number has this weight
+    ema: Annotated[float, Field(gt=0, le=1)] = 1.0
+
+    def __post_init__(self):
+        logged = bool(self.column)
+        one = f"{self.title}: column"
+        require(logged != bool(self.metric), one, self.column, "give it, or else a metric")
+        remedy = "leave it out, only a logged column is averaged"
+        require(logged or self.ema == 1, f"{self.title}: ema", self.ema, remedy)
+
+
+@dataclass(frozen=True)
+class Cells:
+    """A panel with printed cells of `benchmark`: those of `metric` by method or, without a metric,
+    pass@k by k."""
+
+    benchmark: str
+    metric: str = ""
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A figure of one model's methods, with a panel for each of `curves` or of `cells`."""
+
+    caption: str
+    model: str
+    methods: list[str]
+    curves: list[Curve] = field(default_factory=list)
+    cells: list[Cells] = field(default_factory=list)
+    tables: list[str] = field(default_factory=list)  # only rows and cells of these; none: of all
+    # the method name of the model that all runs start from: its rows begin each curve of
+    # evaluations at step 0
+    start: str = ""
+    colors: dict[str, str] = field(default_factory=dict)  # of methods, in place of the palette's
+
+    def __post_init__(self):
+        figure, _, _ = self.caption.partition(":")
+        one = bool(self.curves) != bool(self.cells)
+        require(one, f"{figure}: curves", self.curves, "give panels of either curves or cells")
+        named = bool(self.tables) or not self.cells
+        require(named, f"{figure}: tables", self.tables, "name the printed tables of the cells")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stated:
+    """What compare.yaml states: what is compared with what, and under which names."""
+
+    title: str
+    published: list[Shown]
+    # further result rows, from theory and simulation, next to the gathered ones: of the root
+    own_rows: Function
+    # result rows from the logs of the cluster runs that rows name: of the root and these rows
+    logged_rows: Function = lambda root, rows: []
+    exact: Function = lambda root: pd.DataFrame()  # printed closed forms: of the root
     # (method, baseline), as printed, whose gain is compared wherever a table prints both for a
     # model; a method that the paper compares with several baselines has as many entries
     gains: list[tuple[str, str]] = field(default_factory=list)
     # how a cluster run's rows become printed cells
-    same_runs: list[SameRun] = field(default_factory=list)
     averages: dict[str, list[str]] = field(default_factory=dict)  # printed mean -> its benchmarks
-    joined: list[Joined] = field(default_factory=list)
+    # printed cells made of several runs: table, printed metric, how, metric of the runs
+    joined: list[tuple[str, str, How, str]] = field(default_factory=list)
     metrics: dict[str, str] = field(default_factory=dict)  # our metric -> as printed
     # printed table -> the training step that its cells are read at. "peak": the best step of each
     # cell; "peak of average": the best step of its run by the mean over the benchmarks of
     # `averages`; a table that is left out is read at the last step
     steps: dict[str, int | Literal["last", "peak", "peak of average"]] = field(default_factory=dict)
-    exact: Callable[[Path], pd.DataFrame] = lambda root: pd.DataFrame()  # printed closed forms
-    # dotted path of: root, cells and cluster runs -> the paper's figures (cluster_figures.Figure)
-    figures: str = ""
+    # the paper's figures of cluster rows: name -> what is drawn
+    figures: dict[str, Plot] = field(default_factory=dict)
+    # functions that draw the others, of root, cells (with step and n_samples) and cluster runs
+    # (Gathered); each returns its figures (cluster_figures.Figure)
+    own_figures: list[str] = field(default_factory=list)
     # remarks on printed cells
     footnotes: dict[str, list[Where]] = field(default_factory=dict)  # inconsistency -> its cells
-    not_reproducible: list[tuple[Where, str]] = field(default_factory=list)
+    not_reproducible: list[Refused] = field(default_factory=list)
     # benchmarks of rows whose printed cells are not in our text of the paper (missing.csv)
-    unprinted: tuple[str, ...] = ()
+    unprinted: list[str] = field(default_factory=list)
+    # printed benchmark -> the file of configs/eval that evaluates it and says its problems
+    evaluated: dict[str, str] = field(default_factory=dict)
     problems: dict[str, int] = field(default_factory=dict)  # printed benchmark -> its problems
     # printed benchmark -> the number of problems that the paper drew for it without naming them;
     # they are not ours
     own_problems: dict[str, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Spec(Stated):
+    """The content of a paper's comparison: what its compare.yaml states, with the sizes of
+    `evaluated` among its `problems`, and what its printed cells say about their runs."""
+
+    paper: str
+    same_runs: list[SameRun] = field(default_factory=list)
+    joins: list[Joined] = field(default_factory=list)
+
+
 @cache
 def spec_of(paper: str) -> Spec:
-    """Return the content of papers/<paper>/compare.yaml. Its key `evaluated` names, for printed
-    benchmarks, the file of configs/eval that evaluates them and says how many problems they have.
-    Raises UserError if it cannot be read, or if a function that it names cannot be imported."""
+    """Return the content of papers/<paper>/compare.yaml. Raises UserError if it cannot be read, if
+    a key or value is wrong, or if a function that it names cannot be imported."""
     path = ROOT / "papers" / paper / "compare.yaml"
     given = read(path)
-    known = {one.name for one in fields(Spec)} | {"evaluated"}
-    for name in sorted(given.keys() - known):
-        require(False, f"{path}: {name}", given[name], f"is no key; use {', '.join(sorted(known))}")
-    for name in ("title", "published", "own_rows"):
-        require(name in given, f"{path}: {name}", None, "give it")
+    try:
+        stated = strict(Stated, given)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from error
     sizes = {
         name: read(ROOT / "configs" / "eval" / f"{file}.yaml")["prompts"]["kept"]
-        for name, file in given.pop("evaluated", {}).items()
+        for name, file in stated.evaluated.items()
     }
-    how = {(table, metric): (how, of) for table, metric, how, of in given.get("joined", [])}
-    given |= {x: named({"_target_": given[x]}, f"{paper}: {x}") for x in FUNCTIONS & set(given)}
-    given |= {
-        "published": [
-            (x["table"], x["caption"], {key: tuple(y) for key, y in x["columns"].items()})
-            for x in given["published"]
-        ],
-        "gains": list(map(tuple, given.get("gains", []))),
-        "joined": joined(paper, how),
-        "problems": sizes | given.get("problems", {}),
-        "not_reproducible": [(x["where"], x["why"]) for x in given.get("not_reproducible", [])],
-    }
-    return Spec(paper=paper, same_runs=same_runs(paper), **given)
+    how = {(table, metric): (how, of) for table, metric, how, of in stated.joined}
+    known = vars(stated) | {"problems": sizes | stated.problems}
+    return Spec(**known, paper=paper, same_runs=same_runs(paper), joins=joined(paper, how))
 
 
 def matches(frame: pd.DataFrame, where: Where) -> pd.Series:

@@ -173,10 +173,11 @@ def markdown(x) -> str:
         parts += ["\n" + as_markdown(one), f"\n{replication.LEGEND}\n"]
     lines = [f"- {verdict}{said}\n" for verdict, said in apart(x.cells)]
     parts += ["\n## Cells that are not within noise\n", *lines] if lines else []
-    for name, caption, columns in x.spec.published:
-        if name not in shown:
-            printed = x.summary[(x.summary["scope"] == "published") & (x.summary["table"] == name)]
-            parts.append(f"\n## Published: {caption}\n" + as_markdown(means("", printed, columns)))
+    published = x.summary[x.summary["scope"] == "published"]
+    for one in x.spec.published:
+        if one.table not in shown:
+            table = means("", published[published["table"] == one.table], one.columns)
+            parts.append(f"\n## Published: {one.caption}\n" + as_markdown(table))
     for scope, what in RERUNS.items():
         rerun = x.summary[x.summary["scope"] == scope]
         for name, part in rerun.groupby("table", sort=False):

@@ -1,11 +1,10 @@
-"""Draw Figs 1 and 3 from cluster rows. `rlvr compare paper=cov_grpo` and the last job of a cluster
-sweep run it. The paper does not say which model its Fig. 1 shows, so each model has one here."""
+"""Fig. 3 from the logs of cluster runs; compare.yaml states Fig. 1."""
 
 from pathlib import Path
 
 import pandas as pd
 
-from common.comparison.cluster_figures import PREFIX, Curve, Figure, along
+from common.comparison.cluster_figures import PREFIX, Figure
 from common.comparison.gather import Gathered
 from common.comparison.spec import matches
 from common.comparison.training import logs
@@ -14,46 +13,17 @@ from common.palette import look
 from common.plotting import panels, save
 from papers.cov_grpo.compare import SEC22, TRACKED
 
-MODELS = {  # name of the figure: the model's name in Table 2
-    "fig1_7b": "Qwen-2.5-Math-7B-Instruct",
-    "fig1_15b": "DeepSeek-R1-Distill-Qwen-1.5B",
-}
-OURS = "GRPO + Gaussian Reweight (CW-GRPO)"  # its name in Table 2
-CURVES = [
-    Curve("policy entropy (nats a token)", column="entropy"),
-    Curve("training reward", column="reward"),
-]
 HELD = ["model", "method", "seed", "share", "contribution", "low", "high", "steps", "last"]
 
 
 def draw(root: Path, cells: pd.DataFrame, cluster: Gathered) -> list[Figure]:
-    """Draw every figure whose rows exist into <root>/cov_grpo/figures/cluster_*.
+    """Draw Fig. 3, the part of all covariances that a few tokens hold. Return its caption, or the
+    reason why it is left out.
 
-    Return one Figure each: its caption, or the reason why it is left out. cells: not used here;
+    The line is the mean over the tracked steps, the band their range. cells: not used here;
     cluster: the gathered cluster runs.
     """
-    made = [
-        along(
-            root,
-            "cov_grpo",
-            cluster.rows,
-            name=name,
-            model=model,
-            colors={"GRPO": look("GRPO").color, OURS: look("CW-GRPO").color},
-            curves=CURVES,
-            about=f"Fig. 1: entropy along training, {model}; the reward next to it is ours.",
-        )
-        for name, model in MODELS.items()
-    ]
-    return [*made, fig3(root, cluster.rows)]
-
-
-def fig3(root: Path, rows: pd.DataFrame) -> Figure:
-    """Draw Fig. 3: the part of all covariances that a few tokens hold.
-
-    The line is the mean over the tracked steps, the band their range.
-    """
-    name = f"{PREFIX}fig3"
+    name, rows = f"{PREFIX}fig3", cluster.rows
     mine = rows[matches(rows, SEC22)]
     parts = []
     for run, log in logs(root, "cov_grpo", mine):
@@ -61,7 +31,7 @@ def fig3(root: Path, rows: pd.DataFrame) -> Figure:
         parts += [spread.assign(**SEC22, seed=run["seed"])] if len(spread) else []
     if not parts:
         words = f"no {SEC22['method']} of {SEC22['model']} logged a step with covariances=true"
-        return Figure(name, left_out=words)
+        return [Figure(name, left_out=words)]
     drawn = pd.concat(parts, ignore_index=True)[HELD]
     figure, axes = panels(1, width=4.2, height=3.0)
     axis, color = axes[0, 0], look(SEC22["method"]).color
@@ -75,13 +45,13 @@ def fig3(root: Path, rows: pd.DataFrame) -> Figure:
     axis.legend(fontsize=7)
     save(figure, root / "cov_grpo" / "figures" / name, drawn)
     steps, last = (" or ".join(map(str, sorted(set(drawn[key])))) for key in ("steps", "last"))
-    return Figure(
-        name,
+    caption = (
         f"Fig. 3: cumulative contribution of covariance values, {SEC22['method']} of "
         f"{SEC22['model']}, {drawn['seed'].nunique()} run(s): all tokens of a step, means over "
         f"them; line: mean over {steps} logged steps up to step {last}, band: smallest to largest. "
-        "The paper prints no numbers of it.",
+        "The paper prints no numbers of it."
     )
+    return [Figure(name, caption)]
 
 
 def held(log: pd.DataFrame) -> pd.DataFrame:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from common.comparison.cluster_figures import PREFIX, Figure
+from common.comparison.gather import Gathered
 from common.config.files import ROOT
 from common.evaluation.checkpoints import best_step
 from common.palette import look
@@ -69,16 +70,16 @@ def printed() -> dict[tuple[str, str], float]:
     return {(*name.rsplit(" ", 1),): value for name, value in named.items()}
 
 
-def draw(root: Path, rows: pd.DataFrame) -> Figure:
+def draw(root: Path, cells: pd.DataFrame, cluster: Gathered) -> list[Figure]:
     """Draw the curves of every model and method that was trained with all swept exponents. The
-    caption says which exponent each of them chooses."""
+    caption says which exponent each of them chooses. cells: not used here."""
     name, known = f"{PREFIX}gamma", printed()
-    groups = {key: part for key, part in curves(root, rows).groupby(GROUP, sort=False)}
+    groups = {key: part for key, part in curves(root, cluster.rows).groupby(GROUP, sort=False)}
     whole = {key: part for key, part in groups.items() if {*SWEPT} <= {*part["gamma"]}}
     lacking = [f"{method} of {model}" for model, method in known if (model, method) not in whole]
     waits = f"no curve of gamma 0.5, 1 and 2 of {', '.join(lacking)}" if lacking else ""
     if not whole:
-        return Figure(name, left_out=waits)
+        return [Figure(name, left_out=waits)]
     tables = [choice(part).assign(printed_gamma=known.get(key)) for key, part in whole.items()]
     across = min(3, len(tables))
     figure, axes = panels(across, -(-len(tables) // across), width=2.9, height=2.5)
@@ -95,7 +96,7 @@ def draw(root: Path, rows: pd.DataFrame) -> Figure:
     save(figure, root / "f_grpo" / "figures" / name, pd.concat(tables)[KEPT])
     said = "; ".join(map(_said, tables))
     caption = f"App. H.3, gamma by the mean math pass@1 of the best checkpoint: {said}."
-    return Figure(name, f"{caption} Not here: {waits}." if waits else caption)
+    return [Figure(name, f"{caption} Not here: {waits}." if waits else caption)]
 
 
 def _said(table: pd.DataFrame) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from common.comparison.cluster_figures import PREFIX, Figure
+from common.comparison.gather import Gathered
 from common.comparison.training import blocks, logs
 from common.palette import GREY, look
 from common.plotting import legend, panels, save
@@ -25,10 +26,10 @@ FIG6 = ["method", "N", "k", "step", "seed", "value"]
 FIG7 = ["method", "N", "curve", "step", "seed", "value"]
 
 
-def draw(root: Path, rows: pd.DataFrame) -> list[Figure]:
+def draw(root: Path, cells: pd.DataFrame, cluster: Gathered) -> list[Figure]:
     """Draw both figures as <root>/f_grpo/figures/cluster_maze_*. Return for each its caption, or
-    the reason why it was left out. rows: the gathered result rows of the cluster runs."""
-    mine = rows[rows["table"] == TABLE]
+    the reason why it was left out. cells: not used here; cluster: the gathered cluster runs."""
+    mine = cluster.rows[cluster.rows["table"] == TABLE]
     parts = mine["method"].str.extract(NAMED)
     mine = mine.assign(setting=parts["name"].fillna(mine["method"]), N=parts["N"].astype(float))
     return [fig6(root, mine), fig7(root, mine)]

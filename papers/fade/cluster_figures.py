@@ -1,10 +1,7 @@
-"""Draw Figs. 1, 3 middle and right, 4 to 6, 8 left and 9 to 14 from cluster rows: cells of the
-comparison, logs of training runs, weight changes, and LiveCodeBench v6 at checkpoints. A figure
-that lacks rows is left out and names them. Figs. 1, 6 left, 9 and 13 need SCALE=cluster_curves,
-Fig. 14 needs SCALE=cluster_fig14. `rlvr compare paper=fade` and the last job of a sweep run it.
-
-A figure with several methods of one family (the deltas of AsymGRPO, FADE's targets and ablations)
-has colours of its own, because the palette has one colour a family.
+"""Figs. 4, 5 right, 6 and 10 to 13 from cluster rows: cells of the comparison, logs of training
+runs and LiveCodeBench v6 at checkpoints. compare.yaml states the others, which are curves along
+training. A figure that lacks rows is left out and names them. Figs. 6 left and 13 need
+SCALE=cluster_curves.
 """
 
 from collections.abc import Callable
@@ -15,16 +12,15 @@ import pandas as pd
 
 from common.comparison.cluster_figures import (
     PREFIX,
-    Curve,
+    PRINTED,
     Figure,
     about,
-    along,
     chosen,
     legend_handles,
-    once,
     whiskers,
 )
 from common.comparison.gather import Gathered
+from common.comparison.spec import spec_of
 from common.comparison.training import logged, phases
 from common.palette import COLORS, colors, look
 from common.plotting import legend, panels, save
@@ -33,32 +29,21 @@ from papers.fade.fits import tables
 
 V6, SMALL, LARGE = "LiveCodeBench v6", "Qwen 2.5 7B", "CWM 32B"
 BEST = ("FADE H*=1.0", "GRPO", "Power alpha=2", "AsymGRPO delta=0.5")
-# with the pass@k-driven methods, which do not lose the slope b in training (Fig. 6 left)
-LAWS = (*BEST, "pass@4 (Chen)", "pass@1 and pass@4 (Chen)")
-APART = tuple(COLORS[i] for i in (1, 6, 2, 3, 0, 5))  # FADE first, in its own
-ABLATIONS = ("alpha only", "delta only", "both from entropy", "log schedule")
-ABLATED = ("FADE H*=1.0", *(f"FADE ({name})" for name in ABLATIONS))
+# with the pass@k-driven methods, which do not lose the slope b in training (Fig. 6 left); their
+# colours are not the palette's, which has one a family
+LAWS = dict(
+    zip(
+        (*BEST, "pass@4 (Chen)", "pass@1 and pass@4 (Chen)"),
+        (COLORS[i] for i in (1, 6, 2, 3, 0, 5)),
+        strict=True,
+    )
+)
 DELTAS = {f"AsymGRPO delta={delta:g}": delta for delta in (0.3, 0.5, 0.7, 1.5, 2)}
 # method -> delta, which is 1 for the three sign-balanced methods at the end
 SIGNS = DELTAS | dict.fromkeys(("mean GRPO", "GRPO", "Power alpha=2"), 1.0)
 # method -> the solve rate p where its weight is largest: the mode of p q^alpha, or of p^alpha q
 FOCUS = {"Power alpha=3": 1 / 4, "Power alpha=2": 1 / 3, "mean GRPO": 1 / 2}
 FOCUS |= {"Power easy alpha=2": 2 / 3}
-RATES = ("mean GRPO", "Power alpha=3", "AsymGRPO delta=0.5", "pass@4 (Chen)")  # Fig. 14
-PASS = [Curve(f"{V6}, pass@{k}", benchmark=V6, metric=f"pass@{k}") for k in (1, 10, 100)]
-ENTROPY = [Curve("entropy (nats)", column="entropy")]
-# Fig. 3 right and Fig. 5 left: its methods, and what is drawn of the output head's weight change
-BY_DELTA = ("mean GRPO", *DELTAS)
-BLUES, REDS = ("#053061", "#4393C3", "#92C5DE"), ("#F4A582", "#B2182B")  # below and above 1
-RAMP = dict(zip(DELTAS, (*BLUES, *REDS), strict=True))
-RAMP |= dict.fromkeys(("REINFORCE", "pass@4 (Chen)"), COLORS[4])  # never drawn together
-HEAD = "output head"
-RANK1 = [Curve(f"{HEAD}, rank1_fraction", benchmark=HEAD, metric="rank1_fraction")]
-WEIGHED = ("GRPO", "mean GRPO", "Power alpha=2", "REINFORCE")
-WEIGHED += tuple(f"AsymGRPO delta={delta}" for delta in ("0.3", "0.5", "0.7", "2"))
-SPREAD = [Curve(f"{HEAD}, {name}", benchmark=HEAD, metric=name) for name in ("s1/s2", "srank")]
-TARGETS = ("FADE H*=1.0", "FADE H*=1.3", "FADE H*=0.5", "FADE H*=H0/2")  # Fig. 8 left
-CONTROLLER = [Curve("alpha", column="alpha"), Curve("delta", column="delta")]
 STEP = "step: a rollout of 10 optimiser steps."
 
 
@@ -69,85 +54,38 @@ def draw(root: Path, cells: pd.DataFrame, cluster: Gathered) -> list[Figure]:
     of the comparison, with step and samples; cluster: the gathered cluster runs.
     """
     rows, folder = cluster.rows, root / "fade" / "figures"
-    fig14 = rows["table"] == "table_fig14"
-    ours, several, weights = rows[~fig14], at_several_steps(rows[~fig14]), of_weights(rows)
-
-    def curves(name: str, frame, methods, shown, about: str, model: str = SMALL) -> Figure:
-        return along(root, "fade", frame, name=name, model=model, colors=hues(methods),
-                     curves=shown, about=f"{about}, {model}; {STEP}")  # fmt: skip
-
-    made = [
+    rows = rows[rows["table"] != "table_fig14"]  # all at one learning rate
+    return [
         fig6(cells, "7b", SMALL, folder),
         fig6(cells, "32b", LARGE, folder),
-        curves("fig3_right", weights, BY_DELTA, RANK1, "Fig. 3 right: the output head's weight "
-               "change, its largest singular value's share of the sum of squares, percent"),
-        curves("fig5", weights, WEIGHED, SPREAD, "Fig. 5 left: the output head's weight change; "
-               "srank with delta 0.01, which the paper does not print"),
-        curves("fig8", rows, TARGETS, CONTROLLER, "Fig. 8 left: what the controller chose"),
-        curves("fig1_7b", several, BEST, PASS, "Fig. 1: pass@k over training"),
-        curves("fig1_32b", several, BEST, PASS, "Fig. 1: pass@k over training", LARGE),
-        curves("fig3_entropy", ours, BY_DELTA, ENTROPY, "Fig. 3 middle: entropy by delta"),
-        signs(root, ours, folder),
-        focus(ours, folder),
-        curves("fig9", several, ABLATED, PASS, "Fig. 9: the ablations"),
-        curves("fig14_equalised", ours, RATES, ENTROPY, "Fig. 14: equalised learning rates"),
-        curves("fig14_same", rows[fig14], RATES, ENTROPY, "Fig. 14: one learning rate"),
-    ]  # fmt: skip
-    return made + laws(cluster.counts, folder)
-
-
-def hues(methods: tuple[str, ...]) -> dict[str, str]:
-    """Return the colours of methods that are drawn together."""
-    own = dict(zip(methods, APART, strict=False)) if methods in (TARGETS, ABLATED, LAWS) else {}
-    ramp = {method: RAMP[method] for method in methods if method in RAMP}
-    return colors(methods) | (ramp if len(ramp) > 1 else {}) | own
+        signs(root, rows, folder),
+        focus(rows, folder),
+        *laws(cluster.counts, folder),
+    ]
 
 
 def fig6(cells: pd.DataFrame, size: str, model: str, folder: Path) -> Figure:
     """Draw Fig. 6 right: pass@100 against pass@1 for the methods of Table 3."""
-    wanted = [
-        {"table": "table3", "model": model, "metric": metric} for metric in ("pass@1", "pass@100")
-    ]
-
-    def picture(found: pd.DataFrame) -> str:
-        methods = list(dict.fromkeys(found["method"]))
-        by_method = colors(methods)
-        figure, axes = panels(1, width=5.2, height=3.2)
-        axis = axes[0, 0]
-        for method, color in by_method.items():
-            own = found[found["method"] == method].set_index("metric")
-            one, hundred = own.loc["pass@1"], own.loc["pass@100"]
-            width = [[one["rerun"] - one["low"]], [one["high"] - one["rerun"]]]
-            whiskers(axis, own.loc[["pass@100"]].assign(printed=np.nan), [one["rerun"]], color)
-            axis.errorbar([one["rerun"]], [hundred["rerun"]], xerr=width, color=color,
-                          elinewidth=0.7, capsize=1.5)  # fmt: skip
-            axis.plot([one["printed"]], [hundred["printed"]], "D", color=color,
-                      markerfacecolor="none", markersize=6)  # fmt: skip
-        axis.set(xlabel="pass@1 (%)", ylabel="pass@100 (%)")
-        handles = legend_handles(axis, by_method)
-        figure.legend(handles=handles, loc="outside right upper", fontsize=8)
-        save(figure, folder / f"{PREFIX}fig6_{size}", found)
-        return f"Fig. 6 right: LiveCodeBench v6, {model}. {about(found)}"
-
-    return once(f"fig6_{size}", *chosen(cells, wanted), picture)
-
-
-def of_weights(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of the output head's weight change along training, without the step in the
-    metric's name, as rows of the benchmark HEAD."""
-    parts = rows["metric"].str.split(", step ", expand=True).reindex(columns=[0, 1])
-    return rows.assign(metric=parts[0], benchmark=HEAD)[parts[1].notna()]
-
-
-def at_several_steps(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of the runs whose pass@100 was measured at two or more steps.
-
-    A run that was measured at a single step has no curve.
-    """
-    key = ["model", "method", "seed"]
-    hundred = rows[(rows["benchmark"] == V6) & (rows["metric"] == "pass@100")]
-    steps = hundred.groupby(key)["step"].nunique()
-    return rows[pd.MultiIndex.from_frame(rows[key]).isin(steps.index[steps > 1])]
+    name, metrics = f"{PREFIX}fig6_{size}", ("pass@1", "pass@100")
+    wanted = [{"table": "table3", "model": model, "metric": metric} for metric in metrics]
+    found, left_out = chosen(cells, wanted)
+    if left_out:
+        return Figure(name, left_out=left_out)
+    hues = colors(dict.fromkeys(found["method"]))
+    figure, axes = panels(1, width=5.2, height=3.2)
+    axis = axes[0, 0]
+    for method, color in hues.items():
+        own = found[found["method"] == method].set_index("metric")
+        one, hundred = own.loc["pass@1"], own.loc["pass@100"]
+        width = [[one["rerun"] - one["low"]], [one["high"] - one["rerun"]]]
+        whiskers(axis, own.loc[["pass@100"]].assign(printed=np.nan), [one["rerun"]], color)
+        axis.errorbar([one["rerun"]], [hundred["rerun"]], xerr=width, color=color,
+                      elinewidth=0.7, capsize=1.5)  # fmt: skip
+        axis.plot([one["printed"]], [hundred["printed"]], **PRINTED, color=color)
+    axis.set(xlabel="pass@1 (%)", ylabel="pass@100 (%)")
+    figure.legend(handles=legend_handles(axis, hues), loc="outside right upper", fontsize=8)
+    save(figure, folder / name, found)
+    return Figure(name, f"Fig. 6 right: {V6}, {model}. {about(found)}")
 
 
 def last_of(rows: pd.DataFrame, metric: str) -> pd.Series:
@@ -187,9 +125,10 @@ def signs(root: Path, rows: pd.DataFrame, folder: Path) -> Figure:
         ("entropy", "pass@100"): ("entropy (nats)", "pass@100 (%)"),
         ("entropy", "speed"): ("entropy (nats)", "solve rate, first tenth"),
     }
+    hues = colors(SIGNS) | spec_of("fade").figures["fig3_entropy"].colors
     for axis, ((x, y), words) in zip(axes[0], shown.items(), strict=True):
-        for method, color in hues(tuple(SIGNS)).items():
-            style = dict(marker=look(method).marker, ls="", ms=5, color=color, label=method)
+        for method in SIGNS:
+            style = dict(marker=look(method).marker, ls="", ms=5, color=hues[method], label=method)
             axis.plot(table[x][method], table[y][method], **style)
         axis.set(**dict(zip(("xlabel", "ylabel"), words, strict=True)))
     legend(figure, axes[0, 0], 4)
@@ -229,13 +168,12 @@ def laws(counts: pd.DataFrame, folder: Path) -> list[Figure]:
     short = list(dict.fromkeys([*no_base, *steps.index[steps < 2]]))
     both = pd.concat([base, trained[trained["step"].isin(spread(trained["step"]))]])
     fits = both if short else tables.coefficients(both)
-    hue = hues(LAWS)
     pictures = {
-        "fig6_left": (short, "", lambda path: fitted.coefficients(fits, hue, path)),
-        "fig13": (short, "", lambda path: fitted.curves(both, fits, hue, path)),
-        "fig11": (missing, "", lambda path: fitted.budgets(last, hue, path)),
+        "fig6_left": (short, "", lambda path: fitted.coefficients(fits, LAWS, path)),
+        "fig13": (short, "", lambda path: fitted.curves(both, fits, LAWS, path)),
+        "fig11": (missing, "", lambda path: fitted.budgets(last, LAWS, path)),
         "fig12": (missing, "thirds by SFT's solve rate; ",
-                  lambda path: fitted.difficulty(base, last, hue, path)),
+                  lambda path: fitted.difficulty(base, last, LAWS, path)),
     }  # fmt: skip
     made = [
         counted(name, lost, SMALL, f"{more}fits: common/metrics/fits.py", draw_it, folder)

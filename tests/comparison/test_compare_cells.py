@@ -1,5 +1,6 @@
 """Printed cells beside reruns: intervals, verdicts, footnotes, and the forms they are shown in."""
 
+import json
 import shutil
 from dataclasses import replace
 from types import SimpleNamespace
@@ -16,7 +17,7 @@ from common.claims.select import indexed
 from common.comparison import cells, compare, published, text
 from common.comparison.cells import with_best, with_sampling
 from common.comparison.gather import REFERENCE
-from common.comparison.spec import SameRun, Spec, spec_of
+from common.comparison.spec import Refused, SameRun, Spec, spec_of
 from common.metrics.noise import SEED_SD
 from common.results.files import write
 from papers.over_sharpening.compare import kernel_cells
@@ -38,7 +39,7 @@ def rerun(*values, stderr=np.nan):
     return pd.DataFrame([row | {"value": value, "seed": i} for i, value in enumerate(values)])
 
 
-PLAIN = Spec("p", "P", [], {}, [], lambda root: [])
+PLAIN = Spec(paper="p", title="P", published=[], own_rows=lambda root: [])
 
 
 def judged(value, text, *values, stderr=np.nan, spec=PLAIN):
@@ -145,7 +146,7 @@ def test_a_cell_without_a_rerun_is_not_run_or_not_reproducible():
     one = judged(50.0, "50.0")
     assert (one["verdict"], one["run_ids"], one["state"]) == ("not run", "", "")
     assert pd.isna(one["rerun"])
-    spec = replace(PLAIN, not_reproducible=[({"method": "A"}, "a closed model")])
+    spec = replace(PLAIN, not_reproducible=[Refused({"method": "A"}, "a closed model")])
     one = judged(50.0, "50.0", spec=spec)
     assert (one["verdict"], one["reason"]) == ("not reproducible", "a closed model")
     assert judged(50.0, "50.0", 50.0, stderr=1.0, spec=spec)["verdict"] == "within noise"
@@ -190,16 +191,50 @@ def test_closed_forms_are_compared_digit_by_digit():
     assert table[["low", "high"]].isna().all(axis=None)  # nothing was sampled
 
 
+WHOLE = {"title": "Sixth", "published": [], "own_rows": "papers.f_grpo.compare.own_rows"}
+LOGGED = {"title": "t", "column": "entropy"}
+PLOT = {"caption": "Fig. 1: c", "model": "M", "methods": ["A"], "curves": [LOGGED]}
+
+
+def figure(**changes) -> dict:
+    return {"figures": {"fig1": PLOT | changes}}
+
+
 @pytest.mark.parametrize(
-    ("text", "key"), [("title: Sixth\ntitel: 1", "titel"), ("title: Sixth", "published")]
+    ("changes", "key", "value"),
+    [
+        ({"titel": 1}, "titel", 1),
+        ({"published": None}, "published", None),
+        ({"published": [{"table": "t1", "caption": "c"}]}, "published.0.columns", ""),
+        ({"own_rows": "papers.f_grpo.compare.no"}, "own_rows._target_", "papers.f_grpo.compare.no"),
+        ({"gains": [["A"]]}, "gains.0.1", ""),
+        (figure(method="A"), "figures.fig1.method", "A"),
+        (figure(model=None), "figures.fig1.model", None),
+        (figure(curves=[LOGGED | {"colum": "x"}]), "figures.fig1.curves.0.colum", "x"),
+        (figure(curves=[LOGGED | {"ema": 0}]), "figures.fig1.curves.0.ema", 0),
+        (figure(curves=[LOGGED | {"metric": "pass@1"}]), "t: column", "entropy"),
+        (figure(curves=[{"title": "t", "metric": "pass@1", "ema": 0.5}]), "t: ema", 0.5),
+        (figure(curves=[]), "Fig. 1: curves", []),
+        (figure(curves=[], cells=[{"benchmark": "b"}]), "Fig. 1: tables", []),
+    ],
 )
-def test_a_comparison_with_a_wrong_key_is_refused(text, key, tmp_path, monkeypatch):
+def test_a_comparison_with_a_wrong_key_is_refused(changes, key, value, tmp_path, monkeypatch):
+    monkeypatch.setattr("common.comparison.spec.ROOT", tmp_path)
+    path = tmp_path / "papers" / "sixth" / "compare.yaml"
+    write(path, json.dumps(WHOLE | changes))
+    with refuses(key, value) as caught:
+        spec_of("sixth")
+    assert str(path) in str(caught.value)
+
+
+def test_a_comparison_without_its_file_or_a_key_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("common.comparison.spec.ROOT", tmp_path)
     with refuses_file(path := tmp_path / "papers" / "sixth" / "compare.yaml"):
         spec_of("sixth")
-    write(path, text)
-    with refuses(key):
+    write(path, "title: Sixth")
+    with refuses("published", "") as caught:
         spec_of("sixth")
+    assert str(path) in str(caught.value)
 
 
 @pytest.mark.parametrize("paper", ["f_grpo", "two_stage", "over_sharpening", "cov_grpo"])
@@ -215,8 +250,8 @@ def test_footnotes_touch_cells_that_are_there(paper):
         frame[["table", "method"]].itertuples(index=False, name=None)
     )
     assert set(spec.problems) | set(spec.averages) <= set(frame["benchmark"])
-    for where, _ in spec.not_reproducible:
-        assert cells.matches(frame, where).any()
+    for one in spec.not_reproducible:
+        assert cells.matches(frame, one.where).any()
 
 
 @pytest.fixture(scope="module")

@@ -1,12 +1,20 @@
-"""`rlvr figures`: what it draws, and what it refuses."""
+"""`rlvr figures`: what it draws, and what it refuses; figures of cluster rows as data."""
 
 import shutil
+import subprocess
+import sys
 
 import pytest
+from made_up_runs import MATH, cluster_run
 from refuses import refuses
 
 from common.comparison import figures
-from common.config.files import ROOT
+from common.comparison.published import labels, published
+from common.comparison.spec import spec_of
+from common.config.compose import compose
+from common.config.files import ROOT, papers
+from common.config.strict import strict
+from common.sweeps.plan import Reproduce
 
 STORED = ROOT / "results" / "reference"
 
@@ -26,3 +34,33 @@ def test_figures_say_where_they_are_and_refuse_a_folder_without_results(tmp_path
 def test_a_paper_that_is_none_is_refused(paper, tmp_path):
     with refuses("paper", paper):
         figures.main([f"paper={paper}", f"results_dir={tmp_path}"])
+
+
+@pytest.mark.parametrize("paper", papers())
+def test_figures_of_cluster_rows_are_of_methods_and_tables_that_there_are(paper):
+    spec, home = spec_of(paper), ROOT / "papers" / paper
+    printed = published(home / "published")
+    scales = strict(Reproduce, compose(paper, [], "reproduce")).scales.values()
+    swept = {sweep.table for scale in scales for sweep in scale.sweeps}
+    for plot in spec.figures.values():
+        assert set(plot.methods) <= labels(home) | set(printed["method"])
+        assert set(plot.tables) <= (set(printed["table"]) if plot.cells else swept)
+        assert plot.start in {"", *labels(home)}
+        for panel in plot.cells:
+            assert panel.benchmark in set(printed["benchmark"])
+
+
+def test_a_comparison_that_draws_nothing_does_without_matplotlib(tmp_path):
+    cluster_run(tmp_path, "GRPO", 1, dict.fromkeys(MATH, 0.37))
+    program = (
+        "import sys\n"
+        "from common.comparison.compare import main\n"
+        f"main(['paper=f_grpo', 'results_dir={tmp_path}'])\n"
+        "print('matplotlib' in sys.modules)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert "is not drawn" in (tmp_path / "f_grpo" / "comparison.md").read_text()
+    assert done.stdout.endswith("False\n")

@@ -17,7 +17,14 @@ from common.metrics.noise import SEED_SD, sampling_sd
 from common.metrics.paired import Interval, over_problems, subsampling_test
 from common.metrics.passk import pass_at_k, report
 
-PLAIN = Spec("p", "P", [], lambda root: [], gains=[("A", "B")], averages={"Avg": ["b", "c"]})
+PLAIN = Spec(
+    paper="p",
+    title="P",
+    published=[],
+    own_rows=lambda root: [],
+    gains=[("A", "B")],
+    averages={"Avg": ["b", "c"]},
+)
 N = 64
 
 

@@ -6,7 +6,7 @@ and cells read it.
 
 import json
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from unittest.mock import patch
 
 import pandas as pd
@@ -19,6 +19,7 @@ from common.comparison import cluster_figures
 from common.comparison.cells import CELL
 from common.comparison.compare import ROOT, assess
 from common.comparison.published import published
+from common.comparison.spec import Curve, Plot
 from common.results.files import write
 
 pytestmark = pytest.mark.sweep
@@ -141,7 +142,7 @@ EXPECTED = {
         # a made-up measure has only the printed numbers
         not_drawn={
             "cluster_fig3_right": "rows without a curve: mean GRPO, AsymGRPO delta=0.3, AsymGRPO "
-            "delta=0.7, AsymGRPO delta=1.5, AsymGRPO delta=2 of Qwen 2.5 7B",
+            "delta=0.5, AsymGRPO delta=0.7, AsymGRPO delta=1.5, AsymGRPO delta=2 of Qwen 2.5 7B",
             "cluster_fig5": "rows without a curve: GRPO, mean GRPO, Power alpha=2, REINFORCE, "
             "AsymGRPO delta=0.3, AsymGRPO delta=0.5, AsymGRPO delta=0.7, AsymGRPO delta=2 of Qwen "
             "2.5 7B",
@@ -356,12 +357,12 @@ def test_a_wrong_name_or_step_fills_no_cell(two_rows, tmp_path):
 # ---- figures
 
 
-def test_figures_draw_the_printed_numbers(whole, monkeypatch):
+def test_figures_draw_the_printed_numbers(whole):
     made, result, expected = whole
-    ladders = {"table12_v2": "Qwen2.5-7B"}  # Tables 13 and 14 are drawn alike
-    monkeypatch.setattr("papers.f_grpo.cluster_figures.LADDERS", ladders)
-    paper = made.spec.paper
-    figures = cluster_figures.draw(made.spec, made.root, result.cells, result.cluster)
+    paper, alike = made.spec.paper, ("table13", "table14")  # as Table 12
+    few = {key: x for key, x in made.spec.figures.items() if not key.startswith(alike)}
+    spec = replace(made.spec, figures=few)
+    figures = cluster_figures.draw(spec, made.root, result.cells, result.cluster)
     assert {one.name for one in figures if not one.left_out} == set(expected.figures)
     assert {one.name: one.left_out for one in figures if one.left_out} == expected.not_drawn
     folder = made.root / paper / "figures"
@@ -435,16 +436,8 @@ def test_curves_without_a_methods_log_are_not_drawn(tmp_path):
         return about | {"k": 1, "value": 1.0, "seed": seed, "step": 2, "run_id": run_id}
 
     def drawn(rows, *columns):
-        return cluster_figures.along(
-            tmp_path,
-            "cov_grpo",
-            pd.DataFrame(rows),
-            name="fig",
-            model="M",
-            colors={"A": "k", "B": "r"},
-            curves=[cluster_figures.Curve(column, column=column) for column in columns],
-            about="About.",
-        )
+        plot = Plot("About.", "M", ["A", "B"], [Curve(column, column) for column in columns])
+        return cluster_figures.along(tmp_path, "cov_grpo", "fig", plot, pd.DataFrame(rows))
 
     both = [row("A", 1), row("A", 3), row("B", 2)]
     assert drawn(both[:2], "entropy").left_out == "rows without a curve: B of M"
@@ -458,3 +451,24 @@ def test_curves_without_a_methods_log_are_not_drawn(tmp_path):
         *(["A", 1, 1, 1], ["A", 1, 2, 5], ["A", 3, 1, 3], ["A", 3, 2, 5]),
         *(["B", 2, 1, 2], ["B", 2, 2, 5]),
     ]
+
+
+def test_a_run_that_was_evaluated_at_one_step_has_no_curve(tmp_path):
+    def row(metric, step, value, method="A"):
+        about = {"table": "t", "model": "M", "seed": 1, "run_id": method, "benchmark": None}
+        return about | {"method": method, "metric": metric, "step": step, "value": value}
+
+    def drawn(rows, start=""):
+        plot = Plot("About.", "M", ["A"], [Curve("s", metric="srank, step *")], start=start)
+        made = cluster_figures.along(tmp_path, "cov_grpo", "fig", plot, pd.DataFrame(rows))
+        if made.left_out:
+            return made.left_out
+        table = pd.read_csv(tmp_path / "cov_grpo" / "figures" / "cluster_fig.csv")
+        return table[["method", "step", "value"]].values.tolist()
+
+    rows = [row("srank, step 5k", 500, 3.0), row("srank", 500, 9.0)]
+    assert drawn(rows) == "rows without a curve: A of M"
+    rows = [row("srank, step 1k", 100, 2.0), *rows]
+    assert drawn(rows) == [["A", 100, 2.0], ["A", 500, 3.0]]
+    rows = [row("srank, step 0", 0, 1.0, "base"), *rows]
+    assert drawn(rows, "base") == [["A", 0, 1.0], ["A", 100, 2.0], ["A", 500, 3.0]]

@@ -348,9 +348,9 @@ def measured(one: Measure, spec: Spec) -> None:
 
 def together(spec: Spec, row, model: str) -> dict[str, float]:
     """Metric -> value of a run for the printed numbers that it forms with other runs
-    (`Spec.joined`): a minimum belongs to the first run, a maximum to the others, a mean to all."""
+    (`Spec.joins`): a minimum belongs to the first run, a maximum to the others, a mean to all."""
     found: dict[str, float] = {}
-    for one in spec.joined:
+    for one in spec.joins:
         printed = dict(cells(spec.paper).get((one.table, model, one.method, ""), ()))
         if (row.table, row.method) not in one.of or one.metric not in printed:
             continue
