@@ -47,7 +47,7 @@ class Experiment:
     label: str  # the method column of the result rows
     seed: NonNegativeInt
     backend: str
-    device: Literal["auto", "cpu", "cuda"]
+    device: Literal["auto", "cpu", "cuda", "mps"]
     threads: PositiveInt  # CPU threads of one run
     # steps between resumable checkpoints; None: as backends/saving.py decides
     checkpoint_every: PositiveInt | None

@@ -16,6 +16,7 @@ from common.cli import run
 from common.config.files import known_paper
 from common.config.words import options, split
 from common.errors import require
+from common.platforms import need_linux
 from common.sweeps.chosen import seeds_of
 from slurm.tables import asked_for
 
@@ -48,6 +49,7 @@ def _preflight(device: str, folder: str) -> None:
     """Check this node. srun starts this on every node, with one task per node, and the tasks tell
     each other what they find through the folder `folder`/preflight-JOB-STEP."""
     require(device in ("auto", "cpu", "cuda"), "device", device, "use auto, cpu or cuda")
+    need_linux("command", "preflight", "run it on a node of the cluster")
     from slurm import node
 
     words = {key: os.environ.get(f"SLURM_{key}", "0") for key in ("PROCID", "NNODES", "STEP_ID")}

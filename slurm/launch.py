@@ -27,6 +27,7 @@ from common.config.files import ROOT, known_paper
 from common.config.resolve import named
 from common.config.words import pairs, split
 from common.errors import require
+from common.platforms import need_linux
 from common.sweeps.cost import on
 from common.sweeps.profiles import load_profile
 from slurm import dry_run, plan, preflight
@@ -76,6 +77,7 @@ def main(words: list[str]) -> None:
         profile = preflight.offline(found, profile)
         where: dict = {"paper": paper, "profile": profile, "root": found.root}
         if not dry:
+            need_linux("profile", profile.name, "dry_run=true shows the jobs here")
             from slurm import submit  # a dry run needs nothing of what a job runs
 
             submit.submit(found, **where, yes=yes)

@@ -7,6 +7,7 @@ from typing import Literal
 
 from common.errors import one_of
 from common.experiment import Experiment
+from common.platforms import need_linux
 
 
 @dataclass(frozen=True)
@@ -42,10 +43,12 @@ def run_experiment(
     """Run `x` on the backend it names and return its run folder; `on_step` is as in Backend.
 
     If solve rates choose its training prompts, they are measured first. Raises UserError for an
-    unknown backend, and for backend=verl in an environment without verl."""
+    unknown backend, and for backend=verl in an environment without verl or on another system."""
     from common.backends.solve_rates import measure
 
     backend(x.backend)
+    if x.backend == "verl":
+        need_linux("backend", x.backend, "take backend=local")
     measure(x, on_step)
     if x.backend == "verl":
         from common.backends.verl.backend import train

@@ -55,7 +55,7 @@ class Evaluate:
     max_tokens: PositiveInt
     batch: PositiveInt | None  # samples per chunk; None: as in BATCH
     seed: int
-    device: Literal["auto", "cpu", "cuda"]
+    device: Literal["auto", "cpu", "cuda", "mps"]
     threads: PositiveInt
     workers: PositiveInt
     memory_gb: PositiveFloat

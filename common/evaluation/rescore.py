@@ -20,6 +20,7 @@ from common.results.collect import verify
 from common.results.files import read_jsonl, sha256, write_csv
 from common.results.run import Run
 from common.verifiers.fingerprint import fingerprint
+from common.verifiers.guard import prepare
 from common.verifiers.pool import Pool
 
 
@@ -89,6 +90,7 @@ def _changed(benchmark: dict, given: dict[str, str]) -> dict:
 def _score_again(run: Run, source: Path, benchmark: dict, settings: dict[str, str]) -> None:
     references = {row["id"]: row["reference"] for row in read_jsonl(source / "problems.jsonl.gz")}
     limits = {key: value(key, settings[key]) for key in ("workers", "memory_gb")}
+    prepare(benchmark["verifier"])
     with Pool(benchmark["verifier"], deadline=benchmark["deadline"], **limits) as pool:
 
         def chunk(start: int) -> pd.DataFrame:

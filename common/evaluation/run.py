@@ -48,11 +48,12 @@ from common.evaluation.scoring import score
 from common.evaluation.store import finish, keep, keep_problems, missing, problems
 from common.evaluation.workers import drawn_by_vllm, places
 from common.models.load import device
+from common.platforms import need_linux
 from common.progress import tracked
 from common.results.files import write_json
 from common.results.run import Run
 from common.types import Prompt
-from common.verifiers.guard import guarded
+from common.verifiers.guard import guarded, prepare
 from common.verifiers.pool import Pool
 
 
@@ -77,6 +78,8 @@ def evaluate_all(xs: Sequence[Evaluate], on_chunk: Callable[[], None] = lambda: 
             continue
         if x.engine == "local":
             device(x.device)  # fails before prompts are read
+        else:
+            need_linux("engine", x.engine, "take engine=local")
         one = Pending(x)
         alike = kinds.setdefault("scores" if x.scores else x.engine, {})
         alike.setdefault(like(one.x), []).append(one)
@@ -144,7 +147,9 @@ class Pending:
         keep_problems(self.run, prompts)
         self.run.keep_sets(read_from(self.asked))
         self.left = missing(self.run, [*range(0, len(prompts), self.x.per_chunk)])
-        if not self.left:
+        if self.left:
+            prepare(self.x.eval.verifier)
+        else:
             self.finish()
         yield from [Chunk(self.x, start, prompts, self) for start in self.left]
 

@@ -38,6 +38,7 @@ from common.config.words import pairs, split
 from common.errors import UserError, one_of, require
 from common.results.files import read_jsonl
 from common.types import Verdict
+from common.verifiers.guard import prepare
 from common.verifiers.pool import Pool
 
 NAMES = ("math", "choice", "ifeval", "synlogic", "code", "format", "countdown", "maze")
@@ -56,6 +57,7 @@ def main(words: list[str]) -> None:
     settings = {key: options.pop(key) for key in ("workers", "deadline", "memory_gb")}
     node = {"_target_": f"common.verifiers.{name}.verify", **options}
     resolve(node, "verifier")
+    prepare(node)
     with Pool(node, **settings) as pool:
         pool.lenient = True
         cases = completed(read(sys.stdin.buffer.read()), problems)

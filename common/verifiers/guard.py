@@ -33,10 +33,14 @@ def lasting(verifier: dict, verification: Verification) -> Verify:
     return guarded(pool.map, dict(verifier), max_faults=verification.max_faults)
 
 
+def prepare(verifier: dict) -> None:
+    """Let the verifier, such as that of programs, raise UserError where it cannot work: before any
+    compute is spent."""
+    getattr(module(_first(verifier)), "prepare", lambda: None)()
+
+
 def _pool(verifier: dict, v: Verification) -> Pool:
-    prepare = getattr(module(_first(dict(verifier))), "prepare", None)
-    if prepare is not None:  # such as the sandbox's: it raises before any compute is spent
-        prepare()
+    prepare(dict(verifier))
     return Pool(dict(verifier), workers=v.workers, deadline=v.deadline, memory_gb=v.memory_gb)
 
 

@@ -25,21 +25,26 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
+import psutil
+
 from common.errors import Fault, UserError, require
 from common.types import Verdict
+from common.verifiers.worker import NO_MEMORY
 
 CHUNK_ITEMS, CHUNK_BYTES = 64, 65_536  # most sent ahead: no worker waits, no socket fills
 TOO_LATE = "no verdict within"  # prefix of the reason of a killed item
+LOOK = 0.05  # seconds between two looks at the resident memory of a worker that nothing else limits
 START = 600.0  # seconds that importing a verifier may take, on a cold shared file system too
 
 
 class Pool:
     """`workers` processes that apply one verifier, named as in a config by `_target_` and options.
 
-    `deadline` is in seconds for each item, `memory_gb` in GiB of address space for each worker. An
-    item past the deadline or out of memory gets the outcome "timeout", one whose worker dies gets
-    "error". Raises UserError where the verifier cannot be imported, or rejects a reference or an
-    option; where `lenient` is set, what it rejects gets "error" too.
+    `deadline` is in seconds for each item, `memory_gb` in GiB for each worker: of address space, or
+    of resident memory where the system (macOS) does not limit the former. An item past the deadline
+    or out of memory gets the outcome "timeout", one whose worker dies gets "error". Raises
+    UserError where the verifier cannot be imported, or rejects a reference or an option; where
+    `lenient` is set, what it rejects gets "error" too.
     """
 
     lenient = False
@@ -51,7 +56,7 @@ class Pool:
             fits = isinstance(value, (int, float)) and value > 0
             require(fits, f"verification.{key}", value, "must be a number above 0")
         self._settings: dict = {"verifier": verifier, "memory_gb": memory_gb}
-        self.deadline = deadline
+        self.deadline, self.memory = deadline, memory_gb * 2**30  # seconds, bytes
         self._workers = [_Worker(self) for _ in range(workers)]
         self._mapping, self._starting = threading.Lock(), threading.Lock()
         self.stopped = threading.Event()
@@ -125,6 +130,8 @@ class Pool:
         if self._mother is None:
             self._start_mother()
         socket.send_fds(self._control, [b"f"], [descriptor.fileno()])
+        if not self._control.recv(1):
+            raise ConnectionError("the mother has died")
 
     def _start_mother(self) -> None:
         self._control, theirs = socket.socketpair()
@@ -144,7 +151,6 @@ class Pool:
             answer = self._control.makefile("r").readline()
         except TimeoutError:
             answer = ""
-        self._control.settimeout(None)
         failure = json.loads(answer) if answer else "its process ended or did not start in time"
         if failure is not None:
             self._end_mother()
@@ -155,7 +161,8 @@ class Pool:
     def _end_mother(self) -> None:
         if self._mother is not None:
             self._control.close()
-            with suppress(ProcessLookupError):
+            # PermissionError: macOS, if all of the group have ended
+            with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._mother.pid, signal.SIGKILL)
             self._mother.wait()
             self._mother = None
@@ -168,6 +175,7 @@ class _Worker:
     def __init__(self, pool: Pool):
         self._pool = pool
         self._pid: int | None = None
+        self._limited = True  # by the kernel, in its memory
         self._socket: socket.socket | None = None
         self._received = b""
 
@@ -211,10 +219,9 @@ class _Worker:
                 if isinstance(reply, str):
                     reply = ["error", 0.0, None, reply[:300]]
                 verdicts[pair] = Verdict(*reply)
-        except TimeoutError:
+        except TimeoutError as error:
             self.kill()
-            reason = f"{TOO_LATE} {self._pool.deadline:g} s"
-            verdicts[pair] = Verdict("timeout", 0.0, reason=reason)
+            verdicts[pair] = Verdict("timeout", 0.0, reason=str(error))
             return chunk[done + 1 :]
         return []
 
@@ -224,17 +231,20 @@ class _Worker:
         line = connection.makefile("rb", buffering=0).readline()
         if not line:
             raise Fault("verifier: a worker ended as it started; is there memory left?")
-        self._pid, self._received, self._socket = int(line), b"", connection
+        pid, limited = line.split()
+        self._pid, self._limited = int(pid), limited == b"1"
+        self._received, self._socket = b"", connection
 
     def _line(self, waited: float) -> bytes:
-        """Return the next reply; b"" if the worker has died. Raises TimeoutError past the deadline.
+        """Return the next reply; b"" if the worker has died. Raises TimeoutError with the reason
+        past the deadline, and if a worker that the kernel does not limit has too much memory.
 
         The time for which the worker was ready but had no processor does not count, so a busy
         machine changes no verdict, up to four times the deadline. Nor does the time for which all
         processes were stopped (scontrol suspend, SIGSTOP): each wait counts at most its own limit.
         """
-        deadline, look = self._pool.deadline, self._pool.deadline / 4
-        spent, allowed = 0.0, deadline
+        deadline, spent = self._pool.deadline, 0.0
+        look, allowed = deadline / 4 if self._limited else min(LOOK, deadline / 4), deadline
         while b"\n" not in self._received:
             began = time.monotonic()
             self._socket.settimeout(max(min(look, allowed - spent), 0.001))
@@ -248,13 +258,22 @@ class _Worker:
             if data is None:
                 allowed = min(deadline + self._waited() - waited, 4 * deadline)
                 if spent >= allowed:
-                    raise TimeoutError
+                    raise TimeoutError(f"{TOO_LATE} {deadline:g} s")
+                if not self._limited and self._resident() > self._pool.memory:
+                    raise TimeoutError(NO_MEMORY)
                 continue
             if not data:
                 return b""
             self._received += data
         line, _, self._received = self._received.partition(b"\n")
         return line
+
+    def _resident(self) -> int:
+        """Return the bytes of memory that the worker has; 0 if it has ended."""
+        try:
+            return psutil.Process(self._pid).memory_info().rss
+        except psutil.Error:
+            return 0
 
     def _waited(self) -> float:
         """Return for how many seconds the worker was ready to run and waited for a processor; 0 if

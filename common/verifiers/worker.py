@@ -4,11 +4,10 @@ forks.
 The mother (`python -m common.verifiers.worker`, a socket as its standard input) imports the
 verifier and its heavy libraries, then forks a worker for every socket that the pool sends it: 5 ms
 instead of the seconds that importing takes. It has no threads, so forking is safe. When the pool's
-process ends, however it ends, the mother reads the end of its socket and exits, and the kernel
-kills the workers with it.
+process ends, however it ends, the mother reads the end of its socket and exits. When the mother
+ends, a third process reads the end of a pipe and kills the workers, also one that is deep in C.
 """
 
-import ctypes
 import gc
 import importlib
 import json
@@ -26,36 +25,47 @@ from common.errors import UserError
 from common.types import Outcome, Verdict
 from common.verifiers.combine import of_plain
 
-PR_SET_PDEATHSIG = 1
 MESSAGE = 200  # characters of an exception's message that are kept
 NO_MEMORY = "needs more memory than a worker may have"
 
 
 def main() -> None:
     control = socket.socket(fileno=os.dup(0))
+    silence()
+    alive = _guard_workers(control)
     settings = json.loads(control.makefile("r").readline())
     try:
         verifier = load(settings["verifier"])
     except Exception:
         control.sendall(json.dumps(traceback.format_exc()[-2000:]).encode() + b"\n")
         return
-    silence()
     gc.freeze()  # what is imported stays shared with the workers
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # ended workers leave no zombies
     control.sendall(b"null\n")
-    mother, libc = os.getpid(), ctypes.CDLL(None)
     while True:
         message, descriptors, _, _ = socket.recv_fds(control, 1, 1)
         if not message:
             return
+        control.sendall(b"r")  # received: until then macOS may lose what the pool closes
         if os.fork() == 0:
             control.close()
-            libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-            if os.getppid() != mother:  # the mother ended before the line above
-                os._exit(1)
+            os.close(alive)
             serve(socket.socket(fileno=descriptors[0]), verifier, settings["memory_gb"])
             os._exit(0)
         os.close(descriptors[0])
+
+
+def _guard_workers(control: socket.socket) -> int:
+    """Start the process that kills the mother's whole group once the mother has ended. Return the
+    descriptor by whose end it notices that: no other process may keep it open."""
+    end, alive = os.pipe()
+    if os.fork() == 0:
+        control.close()
+        os.close(alive)
+        os.read(end, 1)
+        os.killpg(0, signal.SIGKILL)
+    os.close(end)
+    return alive
 
 
 def load(node: dict):
@@ -77,13 +87,17 @@ def silence() -> None:
 
 
 def serve(pool: socket.socket, verifier, memory_gb: float) -> None:
-    """Run one worker: read a line [response, reference] and write a line with its verdict, until
-    the input ends."""
+    """Run one worker: write a line with its process id and whether the kernel limits its memory,
+    then read a line [response, reference] and write a line with its verdict, until the input
+    ends."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    limit = int(memory_gb * 2**30)
-    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    limit, limited = int(memory_gb * 2**30), True
+    try:
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    except ValueError:  # macOS: the pool watches the resident size
+        limited = False
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    pool.sendall(b"%d\n" % os.getpid())
+    pool.sendall(b"%d %d\n" % (os.getpid(), limited))
     for line in pool.makefile("rb"):
         reply = json.dumps(judge(verifier, *json.loads(line)))
         pool.sendall(reply.encode() + b"\n")

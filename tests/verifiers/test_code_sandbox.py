@@ -270,7 +270,7 @@ def test_without_privilege():
         Path(folder).chmod(0o755)
         package = Path(folder, "common")
         shutil.copytree(ROOT / "common" / "verifiers", package / "verifiers")
-        for name in ("__init__", "errors", "types"):
+        for name in ("__init__", "errors", "platforms", "types"):
             shutil.copy(ROOT / "common" / f"{name}.py", package)
         done = subprocess.run(
             ["/usr/bin/python3", "-c", script, folder, *programs],

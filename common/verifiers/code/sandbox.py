@@ -30,6 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from common.errors import UserError
+from common.platforms import need_linux
 from common.verifiers.code import seccomp
 
 UID = 2_000_000_000  # above every real user; a worker's process id is added
@@ -122,6 +123,7 @@ class _Sandbox:
     """One bubblewrap process with SCRIPT running in it, and the socket to it."""
 
     def __init__(self):
+        need_linux("verifier", "code", "docs/platforms.md has a command for a container")
         self.owner = os.getpid()
         # The root of an unprivileged container cannot become another user: not treated as root.
         root = os.geteuid() == 0 and "4294967295" in Path("/proc/self/uid_map").read_text()

@@ -1,0 +1,12 @@
+"""What only Linux has: who asks for it elsewhere hears so, by name, before anything runs."""
+
+import platform
+
+from common.errors import require
+
+
+def need_linux(key: str, value: str, remedy: str) -> None:
+    """Raise UserError "key=value: needs Linux ..." with `remedy` on any other system."""
+    system = platform.system()
+    this = {"Darwin": "macOS"}.get(system, system)
+    require(system == "Linux", key, value, f"needs Linux, and this is {this}; {remedy}")
