@@ -11,13 +11,10 @@ SUM = "n = int(input())\nprint(sum(map(int, input().split())))\n"
 
 
 def cannot() -> str:
-    """Why bubblewrap cannot be had here, "" where it can; a sandbox that is broken otherwise is an
-    error, never a skip."""
+    """Why the sandbox cannot work here, "" where it can."""
     try:
         sandbox.require_bwrap()
     except UserError as error:
-        if not str(error).startswith(("bwrap is not installed", "bubblewrap cannot isolate")):
-            raise
         return str(error)
     return ""
 

@@ -1,10 +1,10 @@
 """Tiny program synthesis: its functions, its demonstrator, and its unit tests in the sandbox."""
 
 import json
-import shutil
 from itertools import product
 
 import pytest
+from code_cases import isolated
 from refuses import refuses
 
 from common.tasks import countdown, expressions
@@ -14,7 +14,6 @@ from common.verifiers.countdown import parse
 
 pytestmark = pytest.mark.sandbox
 
-sandboxed = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 EVERY = [f for f in product(A, B, C) if any(f[:2])]
 
 
@@ -89,7 +88,7 @@ def test_bad_arguments_are_named(key, value):
         expressions.functions(**given)
 
 
-@sandboxed
+@isolated
 def test_the_real_verifier_judges_programs():
     reference = expressions._prompt((2, 3, 1)).reference
     outcome = lambda body: verifier.verify(f"{OPENING}{body}{CLOSING}", reference)  # noqa: E731

@@ -9,6 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import code_cases
 import psutil
 import pytest
 from code_cases import SUM, isolated, judge, reference
@@ -285,6 +286,37 @@ def test_without_privilege():
     assert done.stdout.splitlines() == list(programs.values())
 
 
+# --- the interpreter ----------------------------------------------------------------------------
+
+PROBE = "int probe(void) { return 42; }"
+LINKED = """
+#include <stdio.h>
+int probe(void);
+int main(void) { return fprintf(stderr, "the library says %d", probe()) < 0; }
+"""
+
+
+@isolated
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no compiler")
+def test_a_library_is_found_where_an_absolute_path_in_the_interpreter_says(monkeypatch, tmp_path):
+    """As of Pythons that pyenv builds with --enable-shared. Here a program takes Python's place."""
+    library, python = tmp_path / "elsewhere" / "libprobe.so.1", tmp_path / "prefix" / "python"
+    shared, links = (
+        ["-shared", f"-Wl,-soname,{library.name}"],
+        [library, f"-Wl,-rpath,{library.parent}"],
+    )
+    for text, made, words in ((PROBE, library, shared), (LINKED, python, links)):
+        made.parent.mkdir()
+        command = ["cc", "-x", "c", "-", "-x", "none", "-o", made, *words]
+        subprocess.run(command, input=text, text=True, check=True)
+    monkeypatch.setattr("sys.executable", str(python))
+    monkeypatch.setattr("sys.base_prefix", str(python.parent))
+    sandbox.close()
+    result = sandbox.run("", "", seconds=1, memory=1 << 28)
+    assert result.status == "sandbox"  # it is no Python
+    assert "the library says 42" in result.errors
+
+
 # --- refusal ------------------------------------------------------------------------------------
 
 
@@ -301,3 +333,17 @@ def test_where_bubblewrap_cannot_be_had_nothing_is_run(installed, monkeypatch, t
         with pytest.raises(UserError, match=refusal):
             call()
     sandbox.close()
+
+
+def test_where_the_sandbox_cannot_work_its_tests_are_skipped_and_say_why(monkeypatch):
+    def broken():
+        raise UserError("no libpython")
+
+    monkeypatch.setattr(sandbox, "require_bwrap", broken)
+    assert code_cases.cannot() == "no libpython"
+
+
+def test_it_works_wherever_bubblewrap_does():
+    """Or all other tests of it would be skipped, and nobody would know."""
+    known = ("bwrap is not installed", "bubblewrap cannot isolate", "verifier=code: needs Linux")
+    assert code_cases.WHY_NOT == "" or code_cases.WHY_NOT.startswith(known)

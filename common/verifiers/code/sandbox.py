@@ -19,6 +19,7 @@ import importlib.util
 import json
 import os
 import platform
+import re
 import shutil
 import signal
 import socket
@@ -232,7 +233,7 @@ def _command(root: bool) -> list[str]:
         elif os.path.isdir(folder):
             command += ["--ro-bind", folder, folder]
     python, binds = _python()
-    command += binds
+    command += [*binds, *_libraries()]
     numpy = importlib.util.find_spec("numpy")
     if numpy is not None:
         place = Path(numpy.submodule_search_locations[0])
@@ -258,3 +259,16 @@ def _python() -> tuple[str, list[str]]:
     if prefix != Path("/usr"):
         return f"/python/{executable.relative_to(prefix)}", ["--ro-bind", str(prefix), "/python"]
     return str(executable), ["--ro-bind", str(executable), str(executable)]
+
+
+def _libraries() -> list[str]:
+    """Return the options for the libraries of the interpreter that are in no folder of the system:
+    its own is where an absolute path in it says, which is not there in the sandbox."""
+    traced = os.environ | {"LD_TRACE_LOADED_OBJECTS": "1"}  # the loader lists them and runs nothing
+    streams = dict(stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    listed = subprocess.run([sys.executable], env=traced, **streams).stdout
+    options = ["--dir", "/libraries", "--setenv", "LD_LIBRARY_PATH", "/libraries"]
+    for name, path in re.findall(r"(\S+) => (/.+) \(", listed):
+        if not path.startswith(("/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/")):
+            options += ["--ro-bind", path, f"/libraries/{name}"]
+    return options

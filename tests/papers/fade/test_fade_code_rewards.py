@@ -1,9 +1,8 @@
 """Reinforcement learning on programs with the sandboxed verifier as its reward, end to end."""
 
-import shutil
-
 import pandas as pd
 import pytest
+from code_cases import isolated
 from tiny import MODEL
 
 from common.backends import run_experiment
@@ -28,7 +27,7 @@ TINY = [
 ]
 
 
-@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+@isolated
 def test_a_tiny_run_learns_from_the_sandbox(tmp_path):
     x = load(["experiment=code_fade", f"results_dir={tmp_path}", *TINY], "fade")
     folder = run_experiment(x, progress=False)
