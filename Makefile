@@ -1,4 +1,5 @@
 # Each target is an alias of a command (`.venv/bin/rlvr --help`), and makes the environment first if it is missing.
+# A Mac has GNU make 3.81 and BSD's tools: nothing here needs more (tests/test_makefile.py).
 # make help lists the targets; those without a description are parts of others.
 SCALE ?= laptop
 CLUSTER ?= h100-1x8
@@ -23,10 +24,10 @@ SUBMITTER := $(if $(wildcard $(CLUSTER_VENV)/bin/python),$(CLUSTER_VENV),$(VENV)
 SUBMITTER_READY := $(or $(wildcard $(SUBMITTER)/bin/python),$(VENV)/.ready)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup base-models gpu-day check test-quick types gate test lint docs bench report setup-cluster setup-cluster-cpu test-cluster test-slurm test-verl test-verl-start verl-next
+.PHONY: help setup pins gpu-day check test-quick types gate test lint docs bench report setup-cluster setup-cluster-cpu test-cluster test-slurm test-verl test-verl-start verl-next
 
 help:
-	@grep -hE '^[a-z][a-zA-Z_%-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 26
+	@awk -F ':.*## ' '/^[a-z][a-zA-Z_%-]*:.*## / { printf "%-25s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo "papers: $(PAPERS)   SCALE=smoke|laptop|full (laptop)"
 
 setup: $(VENV)/.ready ## make .venv with pinned versions
@@ -39,6 +40,16 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,ifeval]'
 	touch $@
+
+# Those of constraints.txt that come as a source, in nothing but Python.
+PURE := antlr4-python3-runtime|langdetect|rouge_score|sqlitedict|word2number
+MACHINES := manylinux_2_28_x86_64,manylinux2014_x86_64 manylinux_2_28_aarch64,manylinux2014_aarch64 macosx_14_0_arm64
+pins: $(READY) ## two minutes, and a network: every pin has a wheel for Linux on x86_64 and aarch64, macOS on arm64, Python 3.11 to 3.14
+	@for python in 3.11 3.12 3.13 3.14; do for machine in $(MACHINES); do echo "Python $$python, $$machine"; \
+	  grep -vE '^($(PURE))==' constraints.txt | $(BIN)/pip install --quiet --disable-pip-version-check --dry-run --no-deps \
+	    --only-binary=:all: --target build/pins --python-version $$python \
+	    $$(echo ",$$machine" | sed 's/,/ --platform /g') -r /dev/stdin || exit 1; \
+	done; done
 
 # A scale goes through SLURM where it is a cluster's, or where a profile is given: SCALE=gpu CLUSTER=debug.
 SUBMITTED := $(filter cluster%,$(SCALE))$(filter-out file,$(origin CLUSTER))
@@ -55,12 +66,6 @@ SMOKE := $(if $(filter smoke,$(SCALE)),results_dir=results/smoke)
 compare-%: $(VENV)/.ready ## printed numbers next to yours [SCALE=smoke]
 	$(RLVR) compare paper=$* $(SMOKE)
 
-# A stranger unpacks it in results/ and starts from these models. Another machine may make others from the same seeds.
-base-models: ## results/base-models.tar.gz: the study's nine base models, if their hashes are those of the study
-	cd results && sha256sum --check --quiet reference/study/base_models.sha256 && \
-	  sed -E 's|.* (.*)/.*|\1|' reference/study/base_models.sha256 | \
-	  tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -czf base-models.tar.gz -T - && sha256sum base-models.tar.gz
-
 report: $(VENV)/.ready ## results/report/index.html: what each paper claims, and what came out [SCALE=smoke]
 	$(RLVR) report $(SMOKE)
 
@@ -69,7 +74,7 @@ gpu-day: ## one NVIDIA GPU, half an hour: tests, speed, Table 4's mazes; again: 
 	$(PYTHON) -m bench.gpu_day $(if $(PROGRAMME),programme=$(PROGRAMME)) $(if $(MINUTES),minutes=$(MINUTES))
 
 check: $(READY) ## the loop of every change, two to three minutes: lint, types and the tests that need nothing
-	$(MAKE) --jobs=3 --keep-going --output-sync=target test-quick types lint
+	$(MAKE) --jobs=3 --keep-going test-quick types lint
 
 test-quick: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m '$(QUICK)' tests tests/slurm
@@ -83,10 +88,14 @@ test: $(READY) ## the tests: no GPU, no network
 # Needs the environment of verl too.
 RAY := tests/slurm/test_ray.py
 
+# verl and vLLM have no packages for another system.
+LINUX = test "$$(uname)" = Linux || { echo "error: verl and vLLM need Linux, and this is $$(uname)" >&2; exit 1; }
+
 setup-cluster-cpu: $(CLUSTER_VENV)/.ready ## make .venv-cluster: verl and vLLM for a machine without a GPU
 
 # --no-deps: the file is the whole environment; torch first and with its dependencies, as above.
 $(CLUSTER_VENV)/.ready: pyproject.toml constraints-cluster-cpu.txt
+	@$(LINUX)
 	$(PYTHON) -m venv --upgrade-deps $(CLUSTER_VENV)
 	$(CLUSTER_VENV)/bin/pip install --quiet --disable-pip-version-check torch==2.13.0
 	$(CLUSTER_VENV)/bin/pip install --quiet --disable-pip-version-check --no-deps \
@@ -103,6 +112,7 @@ verl-next: ## allowed to fail: the tests of tests/cluster with verl's newest rel
 	$(NEXT)/bin/python -m pytest -rs tests/cluster
 
 setup-cluster: ## make .venv-cluster for CUDA: verl with its vLLM; PYTHON=python3.12 FLASH_ATTN=WHEEL
+	@$(LINUX)
 	@$(PYTHON) -c 'import sys; v = "%d.%d" % sys.version_info[:2]; sys.exit(v != "3.12" and \
 	  "error: PYTHON=$(PYTHON): Python " + v + ", and the pins and flash-attn are for 3.12; set PYTHON=python3.12")'
 	$(PYTHON) -m venv $(CLUSTER_VENV)
@@ -113,7 +123,7 @@ setup-cluster: ## make .venv-cluster for CUDA: verl with its vLLM; PYTHON=python
 	touch $(CLUSTER_VENV)/.ready
 
 test-cluster: $(READY) ## a real SLURM, verl and vLLM on this machine, without a GPU; names what is skipped
-	$(MAKE) --jobs=2 --output-sync=target test-slurm test-verl  # at the same time: both wait often
+	$(MAKE) --jobs=2 test-slurm test-verl  # at the same time: both wait often
 
 # A machine has one SLURM at a time. What starts verl takes longest (and 10 GB), so it comes first.
 test-slurm: $(READY) test-verl-start
@@ -130,7 +140,7 @@ test-verl: $(CLUSTER_VENV)/.ready
 
 # What waits and what computes run at the same time, the longest first. A failure ends only what needs that target.
 gate: ## what .ci/run runs: lint, types, test and test-cluster
-	$(MAKE) --jobs=4 --keep-going --output-sync=target test test-verl-start test-slurm test-verl types lint
+	$(MAKE) --jobs=4 --keep-going test test-verl-start test-slurm test-verl types lint
 
 lint: $(READY)
 	$(BIN)/ruff check .
