@@ -71,13 +71,14 @@ def main(words: list[str]) -> None:
         print(f"rlvr submit paper={paper} profile=NAME submits them; see --help")
     else:
         profile = load_profile(options["profile"])
+        if not dry:
+            need_linux("profile", profile.name, "dry_run=true shows the jobs here")
         found = chosen(paper, tables, **which, others=others)
         keys = {key: value(key, text) for key, text in pairs(tuning).items()}
         found = found._replace(runs=[on(x, profile, keys) for x in found.runs])
         profile = preflight.offline(found, profile)
         where: dict = {"paper": paper, "profile": profile, "root": found.root}
         if not dry:
-            need_linux("profile", profile.name, "dry_run=true shows the jobs here")
             from slurm import submit  # a dry run needs nothing of what a job runs
 
             submit.submit(found, **where, yes=yes)

@@ -1,9 +1,10 @@
-"""CONTRIBUTING.md is executed in a copy of the checkout with the files of its examples, and the
-documents name nothing that is not there."""
+"""CONTRIBUTING.md is executed in a copy of the checkout with the files of its examples, in a
+pretended macOS, and the documents name nothing that is not there."""
 
 import csv
 import html
 import json
+import os
 import re
 import shutil
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import documents
 import pytest
+from processes import MAC
 from tiny import ROOT
 
 from rlvr_papers.__main__ import VERBS
@@ -25,7 +27,7 @@ RLVR = ".venv/bin/rlvr"
 
 def here(folder: Path) -> dict:
     """The copy goes before the installed checkout, whose script `rlvr` is."""
-    return {"HOME": str(folder), "PYTHONPATH": str(folder)}
+    return {"HOME": str(folder), "PYTHONPATH": f"{MAC}{os.pathsep}{folder}"}
 
 
 def run(folder: Path, command: str) -> str:

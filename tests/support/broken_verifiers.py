@@ -24,6 +24,8 @@ def echo(response: str, reference: str) -> Verdict:
         os._exit(0)
     if response == "raise":
         raise ValueError("in the verifier")
+    if response == "swell":
+        swells(response, reference)
     if response == "bloat":
         return Verdict("correct", float(len(bytearray(10**11))))
     return Verdict("correct", 1.0, response)
@@ -51,6 +53,22 @@ def raises(response: str, reference: str) -> Verdict:
 def hangs(response: str, reference: str) -> Verdict:
     while True:
         pass
+
+
+def swells(response: str, reference: str) -> Verdict:
+    """Takes and uses more and more memory."""
+    held = []
+    while True:
+        held.append(b"x" * 2**23)
+        time.sleep(0.001)
+
+
+def powers(response: str, reference: str) -> Verdict:
+    """Adds this process to the file that the response names, then computes in C for minutes, in
+    which no thread of Python and no handler of a signal has a turn."""
+    with open(response, "a") as file:
+        file.write(f"{os.getpid()}\n")
+    return Verdict("correct", float(len(str(7 ** (10**8)))))
 
 
 def meets(response: str, reference: str) -> Verdict:

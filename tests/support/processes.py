@@ -1,9 +1,11 @@
 """Processes, as tests ask for them."""
 
 import multiprocessing
+from pathlib import Path
 
 import psutil
 
+MAC = Path(__file__).with_name("pretended_mac")  # on PYTHONPATH: a Python without what macOS lacks
 # Children fork from a server that has imported torch and transformers: a restart costs its run.
 FORK = multiprocessing.get_context("forkserver")
 FORK.set_forkserver_preload(

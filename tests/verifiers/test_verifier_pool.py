@@ -21,7 +21,7 @@ from common.errors import Fault, UserError
 from common.evaluation import verify as command
 from common.types import Verdict
 from common.verifiers.pool import Pool
-from common.verifiers.worker import judge
+from common.verifiers.worker import NO_MEMORY, judge
 
 pytestmark = pytest.mark.process
 
@@ -92,6 +92,12 @@ def test_a_hanging_dying_or_bloated_item_costs_only_itself(pool):
     for text, verdict in zip(texts, verdicts, strict=True):
         wanted = said.get(text, ("correct", ""))
         assert (verdict.outcome, verdict.reason.split(", line")[0]) == wanted
+
+
+def test_memory_that_is_used_is_limited(pool):
+    judge = pool("swells", deadline=60.0, workers=1, memory_gb=0.25)
+    (verdict,) = judge.map([("", "g")])
+    assert (verdict.outcome, verdict.reason) == ("timeout", NO_MEMORY)
 
 
 def test_two_workers_judge_two_items_at_once(pool, tmp_path):
@@ -230,6 +236,18 @@ def test_nothing_outlives_the_caller_however_it_ends(tmp_path, end):
     script.send_signal(end)
     script.wait(20)
     assert wait_until(lambda: not any(map(alive, workers)))
+
+
+def test_workers_end_with_their_mother_even_in_the_middle_of_c(pool, tmp_path):
+    file = tmp_path / "pids"
+    judge = pool("powers", deadline=600.0)
+    with ThreadPoolExecutor(1) as threads:
+        call = threads.submit(judge.map, [(str(file), str(i)) for i in range(2)])
+        assert wait_until(lambda: file.exists() and len(file.read_text().split()) == 2)
+        workers = list(map(int, file.read_text().split()))
+        judge._mother.kill()
+        assert wait_until(lambda: not any(map(alive, workers)))
+        assert {verdict.outcome for verdict in call.result(60)} == {"error"}
 
 
 # ---- rlvr verify

@@ -26,11 +26,11 @@ import time
 gc.set_threshold(50_000, 50, 50)  # as in tests/support/sitecustomize.py
 
 ABSENT = {
-    os: "copy_file_range eventfd eventfd_read eventfd_write fdatasync getrandom getresgid getresuid "
-    "getxattr listxattr memfd_create pidfd_open pipe2 posix_fadvise posix_fallocate removexattr "
-    "sched_getaffinity sched_getparam sched_getscheduler sched_rr_get_interval sched_setaffinity "
-    "sched_setparam sched_setscheduler setns setresgid setresuid setxattr splice timerfd_create "
-    "unshare waitid O_DIRECT O_NOATIME O_PATH O_TMPFILE",
+    os: "copy_file_range eventfd eventfd_read eventfd_write fdatasync getrandom getresgid "
+    "getresuid getxattr listxattr memfd_create pidfd_open pipe2 posix_fadvise posix_fallocate "
+    "removexattr sched_getaffinity sched_getparam sched_getscheduler sched_rr_get_interval "
+    "sched_setaffinity sched_setparam sched_setscheduler setns setresgid setresuid setxattr splice "
+    "timerfd_create unshare waitid O_DIRECT O_NOATIME O_PATH O_TMPFILE",
     signal: "sigtimedwait sigwaitinfo pidfd_send_signal SIGPOLL SIGPWR SIGRTMAX SIGRTMIN SIGSTKFLT",
     select: "epoll",
     resource: "prlimit RLIMIT_MSGQUEUE RLIMIT_NICE RLIMIT_OFILE RLIMIT_RTPRIO RLIMIT_RTTIME "

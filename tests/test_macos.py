@@ -1,0 +1,205 @@
+"""What README promises for a Mac, in a pretended macOS (tests/support/pretended_mac): in a Python
+without what macOS lacks. tests/test_contributing.py runs there too: a method, a verifier and a
+paper of one's own, the comparison and the report.
+"""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from hold import HOLD
+from math_cases import HOSTILE
+from processes import MAC, alive
+from synlogic_puzzles import PUZZLES
+from tiny import ROOT, TINY
+
+from common.results.collect import verify
+from common.results.files import read_jsonl
+from common.tasks import maze
+from common.verifiers import choice, countdown, format, synlogic
+from common.verifiers import maze as mazes
+from common.verifiers.ifeval.verifier import KNOWN
+from common.verifiers.worker import NO_MEMORY
+from rlvr_papers import __main__ as front
+
+pytestmark = pytest.mark.process
+
+PATHS = os.pathsep.join([str(MAC), str(ROOT), str(ROOT / "tests" / "support")])
+
+
+def started(*words: str, **environment: str) -> subprocess.Popen:
+    pipe = subprocess.PIPE
+    return subprocess.Popen(
+        [sys.executable, *words],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": PATHS, **environment},
+        text=True,
+        **{"stdin": pipe, "stdout": pipe, "stderr": pipe},
+        # a background job's children ignore SIGINT
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+
+
+def rlvr(*words: str, given: str = "") -> str:
+    process = started("-m", "rlvr_papers", *words)
+    out, error = process.communicate(given, timeout=600)
+    assert process.returncode == 0, error
+    return out
+
+
+def judged(*asked: tuple) -> tuple[list, list[list[dict]]]:
+    """(what the Python lacks, the verdicts of each pool)."""
+    process = started("-m", "pooled")
+    out, error = process.communicate(json.dumps(asked), timeout=600)
+    assert process.returncode == 0, error
+    lacks, *verdicts = map(json.loads, out.splitlines())
+    return lacks, verdicts
+
+
+def test_every_verifier_that_needs_no_linux_judges():
+    """And memory has its limit, which the pool watches."""
+    board = maze.mazes(split="train", size=1, seed=0, **BOARD)[0].reference
+    letter = choice.reference({"id": "x", "answer": "B", "options": ["one", "two"]})
+    answer, metadata, (right, *_), *_ = PUZZLES["sudoku"]
+    puzzle = {"id": "x", "data_source": "sudoku", "answer": answer, "metadata": metadata}
+    four = countdown.reference({"answer": "1 2 3 4 = 10"})
+    pairs = {
+        "math": ("so \\boxed{\\frac{1}{2}}", "0.5"),
+        "choice": ("The answer is B.", letter),
+        "ifeval": KNOWN,
+        "synlogic": (right, synlogic.reference(puzzle)),
+        "format": (format.example(""), ""),
+        "countdown": (countdown.example(four), four),
+        "maze": (mazes.example(board), board),
+    }
+    settings = {"workers": 1, "deadline": 60.0, "memory_gb": 4.0}
+    nodes = {name: {"_target_": f"common.verifiers.{name}.verify"} for name in pairs}
+    asked = [(nodes[name], settings, [pair, ("", pair[1])]) for name, pair in pairs.items()]
+    draw = random.Random(0)
+    hostile = [(f"\\boxed{{{make(draw)}}}", "7") for make in HOSTILE]
+    asked.append((nodes["math"], settings | {"workers": 2, "deadline": 3.0}, hostile))
+    odd = [("hang", "g"), ("die", "g"), ("swell", "g"), ("ok", "g")]
+    few = settings | {"deadline": 5.0, "memory_gb": 0.25}
+    asked.append(({"_target_": "broken_verifiers.echo"}, few, odd))
+    lacks, (*known, hostile, odd) = judged(*asked)
+    assert lacks == ["Darwin", "spawn", False, False, False]
+    for name, (right, wrong) in zip(pairs, known, strict=True):
+        assert (right["outcome"], right["reward"]) == ("correct", 1.0), name
+        assert wrong["outcome"] in ("wrong", "unparsed"), name
+    assert {one["outcome"] for one in hostile} <= {"unparsed", "wrong"}
+    assert [one["outcome"] for one in odd] == ["timeout", "error", "timeout", "correct"]
+    assert odd[2]["reason"] == NO_MEMORY
+
+
+BOARD = dict(side=9, loops=4, generator="depth_first", ends="corners")
+
+
+def wait_for(file: Path, *processes: subprocess.Popen) -> int:
+    """The process id in a file that is being waited for."""
+    end = time.monotonic() + 300
+    while not file.exists():
+        for process in processes:
+            assert process.poll() is None, process.stderr.read()
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    return int(file.read_text())
+
+
+def gone(processes: list[psutil.Process]) -> bool:
+    return psutil.wait_procs([one for one in processes if alive(one.pid)], timeout=60)[1] == []
+
+
+def test_two_trainings_at_once_one_stopped_one_killed_and_resumed(results, tmp_path):
+    """They leave no process behind; then the model is evaluated."""
+    words = ["-m", "rlvr_papers", "train", "paper=f_grpo", *TINY, f"results_dir={results}"]
+    words += ["optim.steps=18", "eval.every=18", "checkpoint_every=5"]
+    words += ["method.controller={_target_:hold.wait,seed:${seed}}"]
+    both = [started(*words, f"seed={seed}", **{HOLD: str(tmp_path)}) for seed in (1, 2)]
+    for seed in (1, 2):
+        wait_for(tmp_path / f"{seed}.pid", *both)
+    for process, sent, code in zip(both, ("SIGINT", "SIGKILL"), (130, -9), strict=True):
+        below = psutil.Process(process.pid).children(recursive=True)
+        assert len(below) >= 3  # a pool's mother, what guards its workers, a worker
+        process.send_signal(getattr(signal, sent))
+        error = process.communicate(timeout=120)[1]
+        assert process.returncode == code
+        assert "Traceback" not in error
+        assert gone(below)
+    (run,) = results.glob("f_grpo/*-s2-*")
+    assert len(read_jsonl(run / "metrics.jsonl")) in (15, 16)
+    assert not (run / "DONE").exists()
+    done = started(*words, "seed=2")
+    out, error = done.communicate(timeout=600)
+    assert (done.returncode, out.strip()) == (0, str(run)), error
+    assert verify(run) == []
+    assert [row["step"] for row in read_jsonl(run / "metrics.jsonl")] == [*range(1, 19)]
+
+    problems = tmp_path / "problems.jsonl"
+    problems.write_text('{"id": "a", "problem": "1 2 3 4 = 10", "answer": "1 2 3 4 = 10"}\n')
+    asked = [
+        f"eval.prompts.path={problems}",
+        "eval.verifier._target_=common.verifiers.countdown.verify",
+    ]
+    asked += ["eval=jsonl", "model=huggingface", f"model.path={run / 'model'}"]
+    found = rlvr("evaluate", *asked, "n=8", "max_tokens=20", f"results_dir={results}")
+    assert verify(Path(found.strip())) == []
+
+
+@pytest.mark.sweep
+def test_the_smoke_scale_of_a_paper(results):
+    """A worker trains its rows of seed 1 on the tiny model; the comparison follows."""
+    results.rename(results.with_name("smoke"))
+    words = ["paper=f_grpo", "scale=smoke", "seeds=1", "workers=1", f"results_dir={results.parent}"]
+    words += ["~scales.smoke.parts.simulation", "~scales.smoke.parts.theory"]
+    tiny = ",".join(f"'{word}'" for word in TINY)
+    rlvr("reproduce", *words, f"scales.smoke.sweeps.0.overrides=[{tiny}]")
+    smoke = results.with_name("smoke")
+    runs = sorted(mark.parent.name.partition("-")[0] for mark in smoke.glob("study/*/DONE"))
+    assert runs == ["base", "f_grpo", "grpo"]
+    assert (smoke / "f_grpo" / "comparison.md").exists()
+
+
+def test_programs_are_not_run():
+    """Nothing is read either."""
+    process = started("-m", "rlvr_papers", "verify", "verifier=code")
+    assert process.wait(60) == 2
+    assert process.stderr.read().startswith("error: verifier=code: needs Linux, and this is macOS")
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["train", "paper=f_grpo", "backend=verl"], "backend=verl: needs Linux"),
+        (
+            ["evaluate", "eval=math500", "model=huggingface", "model.path=x", "engine=vllm"],
+            "engine=vllm: needs Linux",
+        ),
+        (["submit", "paper=f_grpo", "profile=h100-1x8"], "profile=h100-1x8: needs Linux"),
+        (["preflight"], "command=preflight: needs Linux"),
+        (["train", "paper=f_grpo", "device=mps"], "device=mps: "),
+    ],
+)
+def test_what_needs_linux_is_refused_in_a_line(words, named, tmp_path, monkeypatch, capsys):
+    """In this process, which only the name of another system has."""
+    monkeypatch.setattr("platform.system", lambda: "Darwin")
+    folder = [] if words == ["preflight"] else [f"results_dir={tmp_path}"]
+    monkeypatch.setattr("sys.argv", ["rlvr", *words, *folder])
+    monkeypatch.setattr("sys.path", [*sys.path])
+    with pytest.raises(SystemExit) as end:
+        front.main()
+    out, error = capsys.readouterr()
+    assert (end.value.code, out, error.count("\n")) == (2, "", 1)
+    assert error.startswith(f"error: {named}")
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_the_jobs_of_a_cluster_are_listed():
+    said = rlvr("submit", "paper=f_grpo", "profile=h100-1x8", "dry_run=1")
+    assert "nothing was submitted" in said
