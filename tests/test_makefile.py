@@ -1,17 +1,28 @@
-"""What a wrong word of make says, before anything is made."""
+"""What a wrong word of make says, before anything is made; what a Mac's make and tools, another
+Python or another build of torch need of it."""
 
+import os
+import re
 import subprocess
+import sys
+import tomllib
+import zipfile
+from collections import Counter
+from importlib.metadata import distribution
 
+import documents
 import pytest
+import yaml
 from tiny import ROOT
 
-pytestmark = pytest.mark.process
+TEXT = (ROOT / "Makefile").read_text()
 
 
 def make(*words: str) -> subprocess.CompletedProcess:
     return subprocess.run(["make", "-C", str(ROOT), *words], capture_output=True, text=True)
 
 
+@pytest.mark.process
 def test_a_python_that_is_too_old_is_refused_by_its_version(tmp_path):
     old = tmp_path / "old"  # says that it is 3.10, and would make no environment
     pretend = "import sys; sys.version_info = (3, 10, 4); exec(sys.argv[1])"
@@ -23,6 +34,7 @@ def test_a_python_that_is_too_old_is_refused_by_its_version(tmp_path):
     assert not (tmp_path / "venv").exists()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "words",
     [
@@ -35,3 +47,100 @@ def test_a_paper_with_a_dash_gets_the_near_name(words):
     done = make(*words, "--old-file=.venv/.ready")
     assert done.returncode != 0
     assert "error: paper=f-grpo: " in done.stderr
+
+
+# What GNU make 3.81 and the tools of BSD have not, which is what a Mac comes with.
+NEWER = r"--output-sync|-O\w+ |\.ONESHELL|^\w+ *(?:!=|::=)|\$\(file |^undefine|&:|"
+NEWER += r"\b(?:sha\d+sum|md5sum|readlink|realpath|nproc|timeout|tac|numfmt|apt-get)\b|"
+NEWER += r"\bsed (?:-r|-i|--)|\\t/|sed .*\\[tn+?|]|grep -\w*P|xargs -r|sort -\w*V|date -d|stat -c|"
+NEWER += r"tar --|cp -\w*t |mktemp --|--platform=linux"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "\t$(MAKE) --jobs=3 --output-sync=target lint",
+        "\tcd results && sha256sum --check file",
+        "\tsed -E 's/:.*## /\\t/' file",
+        "\tsed -i s/a/b/ file",
+        "NOW != date",
+    ],
+)
+def test_what_a_mac_does_not_have_is_recognised(line):
+    assert re.search(NEWER, line, re.M)
+
+
+def test_the_makefile_needs_no_more_than_a_mac_has():
+    found = [line for line in TEXT.splitlines() if re.search(NEWER, line, re.M)]
+    assert found == []
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("target", ["setup-cluster", "setup-cluster-cpu"])
+def test_where_verl_has_no_packages_its_environment_is_refused_in_a_line(target, tmp_path):
+    (tmp_path / "uname").write_text("#!/bin/sh\necho Darwin\n")
+    (tmp_path / "uname").chmod(0o755)
+    path = f"PATH={tmp_path}{os.pathsep}{os.environ['PATH']}"
+    done = make(target, f"CLUSTER_VENV={tmp_path / 'venv'}", path)
+    assert done.returncode != 0
+    assert "pip" not in done.stdout
+    assert "need Linux, and this is Darwin" in done.stderr.splitlines()[0]
+    assert not (tmp_path / "venv").exists()
+
+
+def test_the_sources_among_the_pins_are_pure():
+    """Those that `make pins` asks for no wheel of."""
+    pure = re.search(r"^PURE := (.*)$", TEXT, re.M)[1].split("|")
+    pins = (ROOT / "constraints.txt").read_text()
+    for name in pure:
+        assert f"\n{name}==" in pins
+        files = [str(file) for file in distribution(name).files]
+        assert files
+        assert not [file for file in files if file.endswith((".so", ".c", ".pyx"))], name
+
+
+def test_every_place_names_the_same_pythons():
+    """What README promises was tried; `make pins` looks one further."""
+    pins = re.search(r"for python in ([\d. ]+);", TEXT)[1].split()
+    promised = re.search(r"Python (3\.\d+)-(3\.\d+)", (ROOT / "README.md").read_text())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["requires-python"] == f">={promised[1]}"
+    assert [pins[0], pins[-2]] == [*promised.groups()]
+    page = (ROOT / "docs" / "platforms.md").read_text()
+    assert all(python in page for python in pins)
+
+
+@pytest.mark.process
+def test_the_build_of_torch_that_the_environment_offers_is_taken(tmp_path):
+    """A folder or index with the CPU's build; it goes before the same version of any other."""
+    wanted = set(re.findall(r"\btorch==\S+", TEXT))
+    (pin,) = re.findall(r"^torch==\S+", (ROOT / "constraints.txt").read_text(), re.M)
+    assert wanted == {pin}
+    number = pin.partition("==")[2]
+    for version in (number, f"{number}+cpu"):
+        name = f"torch-{version}"
+        with zipfile.ZipFile(tmp_path / f"{name}-py3-none-any.whl", "w") as wheel:
+            for file in ("METADATA", "WHEEL"):
+                text = f"Metadata-Version: 2.1\nName: torch\nVersion: {version}\n"
+                text = "Wheel-Version: 1.0\nTag: py3-none-any\n" if file == "WHEEL" else text
+                wheel.writestr(f"{name}.dist-info/{file}", text)
+            wheel.writestr(f"{name}.dist-info/RECORD", "")
+    where = {"PIP_FIND_LINKS": str(tmp_path), "PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull}
+    command = [sys.executable, "-m", "pip", "install", "--dry-run", "--no-deps", "--target"]
+    command += [str(tmp_path / "made"), pin]
+    done = subprocess.run(command, env=os.environ | where, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert f"Would install torch-{number}+cpu" in done.stdout
+
+
+def test_no_two_names_differ_by_case_only():
+    """On a Mac they would be one file: tracked files, methods, and rows, which name run folders."""
+    rows = [
+        [str(row) for row in yaml.safe_load(file.read_text()).get("rows", ())]
+        for file in sorted(ROOT.glob("papers/*/configs/reproduce.yaml"))
+    ]
+    assert all(rows)
+    methods = [file.stem for file in ROOT.glob("configs/method/*.yaml")]
+    for names in (documents.tracked(), methods, *rows):
+        folded = Counter(name.casefold() for name in names)
+        assert [name for name, count in folded.items() if count > 1] == []
