@@ -7,6 +7,5 @@ from common.errors import require
 
 def need_linux(key: str, value: str, remedy: str) -> None:
     """Raise UserError "key=value: needs Linux ..." with `remedy` on any other system."""
-    system = platform.system()
-    this = {"Darwin": "macOS"}.get(system, system)
-    require(system == "Linux", key, value, f"needs Linux, and this is {this}; {remedy}")
+    this = platform.system().replace("Darwin", "macOS")
+    require(this == "Linux", key, value, f"needs Linux, and this is {this}; {remedy}")

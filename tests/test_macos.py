@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -20,6 +21,7 @@ from processes import MAC, alive
 from synlogic_puzzles import PUZZLES
 from tiny import ROOT, TINY
 
+from common import platforms
 from common.results.collect import verify
 from common.results.files import read_jsonl
 from common.tasks import maze
@@ -181,14 +183,18 @@ def test_programs_are_not_run():
             ["evaluate", "eval=math500", "model=huggingface", "model.path=x", "engine=vllm"],
             "engine=vllm: needs Linux",
         ),
+        (
+            ["evaluate", "eval=livecodebench_v5", "model=huggingface", "model.path=x"],
+            "verifier=code: needs Linux",
+        ),
         (["submit", "paper=f_grpo", "profile=h100-1x8"], "profile=h100-1x8: needs Linux"),
         (["preflight"], "command=preflight: needs Linux"),
         (["train", "paper=f_grpo", "device=mps"], "device=mps: "),
     ],
 )
 def test_what_needs_linux_is_refused_in_a_line(words, named, tmp_path, monkeypatch, capsys):
-    """In this process, which only the name of another system has."""
-    monkeypatch.setattr("platform.system", lambda: "Darwin")
+    """In this process, where it is asked for."""
+    monkeypatch.setattr(platforms, "platform", SimpleNamespace(system=lambda: "Darwin"))
     folder = [] if words == ["preflight"] else [f"results_dir={tmp_path}"]
     monkeypatch.setattr("sys.argv", ["rlvr", *words, *folder])
     monkeypatch.setattr("sys.path", [*sys.path])

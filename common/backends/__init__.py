@@ -46,8 +46,7 @@ def run_experiment(
     unknown backend, and for backend=verl in an environment without verl or on another system."""
     from common.backends.solve_rates import measure
 
-    backend(x.backend)
-    if x.backend == "verl":
+    if backend(x.backend).engine == "vllm":
         need_linux("backend", x.backend, "take backend=local")
     measure(x, on_step)
     if x.backend == "verl":

@@ -52,8 +52,8 @@ def train(
     """Train and evaluate `x`; return its run folder. A finished run is found and not repeated.
 
     A run that was killed at any moment resumes from its last checkpoint when it is called again; on
-    one machine's CPU it ends with the bytes of an uninterrupted run. `on_step` is called before each step;
-    if it raises, a checkpoint of the steps so far is written first.
+    one machine's CPU it ends with the bytes of an uninterrupted run. `on_step` is called before
+    each step; if it raises, a checkpoint of the steps so far is written first.
     """
     device(x.device)
     tracking.check(x.wandb)

@@ -142,14 +142,13 @@ class Pending:
 
     def chunks(self, stack: ExitStack) -> Iterator[Chunk]:
         """Yield the chunks that are missing. What is still open at the end of `stack` is closed."""
+        prepare(self.x.eval.verifier)
         prompts = self.problems()
         self.run, self.stack = self.hold(), stack
         keep_problems(self.run, prompts)
         self.run.keep_sets(read_from(self.asked))
         self.left = missing(self.run, [*range(0, len(prompts), self.x.per_chunk)])
-        if self.left:
-            prepare(self.x.eval.verifier)
-        else:
+        if not self.left:
             self.finish()
         yield from [Chunk(self.x, start, prompts, self) for start in self.left]
 

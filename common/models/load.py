@@ -15,8 +15,8 @@ from common.models.store import folder
 def device(asked: str) -> str:
     """Return "cpu" or "cuda" for the device that a configuration asks for. Raises UserError for
     "cuda" where there is no GPU, and for "mps"."""
-    has_gpu, remedy = torch.cuda.is_available(), "Apple's GPU has no float64; take device=cpu"
-    require(asked != "mps", "device", asked, remedy)
+    has_gpu = torch.cuda.is_available()
+    require(asked != "mps", "device", asked, "Apple's GPU has no float64; take device=cpu")
     require(has_gpu or asked != "cuda", "device", asked, "no GPU is here; take device=cpu")
     return "cuda" if has_gpu and asked != "cpu" else "cpu"
 

@@ -161,8 +161,7 @@ class Pool:
     def _end_mother(self) -> None:
         if self._mother is not None:
             self._control.close()
-            # PermissionError: macOS, if all of the group have ended
-            with suppress(ProcessLookupError, PermissionError):
+            with suppress(ProcessLookupError, PermissionError):  # macOS's word for an ended group
                 os.killpg(self._mother.pid, signal.SIGKILL)
             self._mother.wait()
             self._mother = None

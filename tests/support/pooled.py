@@ -6,6 +6,7 @@ import os
 import platform
 import resource
 import sys
+import time
 from multiprocessing import get_start_method
 from pathlib import Path
 
@@ -26,3 +27,7 @@ if __name__ == "__main__":
     for node, settings, pairs in json.load(sys.stdin):
         with Pool(node, **settings) as pool:
             print(json.dumps([vars(one) for one in pool.map([tuple(pair) for pair in pairs])]))
+    pool.map([("ok", "g")])
+    pool._mother.kill()  # close() finds a group in which all have ended
+    time.sleep(0.5)
+    pool.close()

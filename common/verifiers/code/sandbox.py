@@ -265,10 +265,11 @@ def _libraries() -> list[str]:
     """Return the options for the libraries of the interpreter that are in no folder of the system:
     its own is where an absolute path in it says, which is not there in the sandbox."""
     traced = os.environ | {"LD_TRACE_LOADED_OBJECTS": "1"}  # the loader lists them and runs nothing
-    streams = dict(stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    listed = subprocess.run([sys.executable], env=traced, **streams).stdout
+    listed = subprocess.run(
+        [sys.executable], env=traced, stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
     options = ["--dir", "/libraries", "--setenv", "LD_LIBRARY_PATH", "/libraries"]
-    for name, path in re.findall(r"(\S+) => (/.+) \(", listed):
+    for name, path in re.findall(r"(\S+) => (/.+) \(", listed.stdout):
         if not path.startswith(("/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/")):
             options += ["--ro-bind", path, f"/libraries/{name}"]
     return options
