@@ -240,7 +240,7 @@ def test_nothing_outlives_the_caller_however_it_ends(tmp_path, end):
 
 def test_workers_end_with_their_mother_even_in_the_middle_of_c(pool, tmp_path):
     file = tmp_path / "pids"
-    judge = pool("powers", deadline=600.0)
+    judge = pool("powers", deadline=90.0)
     with ThreadPoolExecutor(1) as threads:
         call = threads.submit(judge.map, [(str(file), str(i)) for i in range(2)])
         assert wait_until(lambda: file.exists() and len(file.read_text().split()) == 2)
