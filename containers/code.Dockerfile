@@ -1,9 +1,8 @@
 # The code verifier for a machine without Linux: docs/platforms.md has the command that builds and runs this image.
-# UNTESTED as an image (no container could be run where it was written); its packages and folders, without a container,
-# have judged programs as root.
+# The image has not been built yet. Its packages and folders have judged programs as root, without a container.
 
 FROM python:3.12-slim-bookworm
-RUN apt-get update && apt-get install -y --no-install-recommends bubblewrap && rm -rf /var/lib/apt/lists/*
+RUN apt-get update && apt-get install -y --no-install-recommends bubblewrap
 WORKDIR /rlvr
 COPY constraints.txt ./
 RUN pip install --no-cache-dir --disable-pip-version-check -c constraints.txt hydra-core numpy psutil pydantic
