@@ -1,10 +1,9 @@
 """Verifier of multiple-choice answers: ARC, MMLU-Pro, GPQA.
 
 The reference is JSON {"answer": "C", "options": [...]}. Letters follow the order of the options
-(the first is A); nothing is shuffled here. Each of the CONVENTIONS looks elsewhere for the letter
-(docs/verifiers.md); those of others are TIGER-AI-Lab/MMLU-Pro's scripts and lm-eval 0.4.13's task.
-A letter beyond the options, or no letter, is "unparsed". No letter is guessed at random, as the
-script of MMLU-Pro's authors does. Left out: answers with several letters.
+(the first is A). docs/verifiers.md says where each of the CONVENTIONS looks for the letter; those
+of others are TIGER-AI-Lab/MMLU-Pro's scripts and lm-eval 0.4.13's task. A letter beyond the
+options, or no letter, is "unparsed": none is guessed at random, as the authors' script does.
 """
 
 import json
@@ -17,88 +16,86 @@ from common.types import Verdict
 from common.verifiers.math.extract import TOKENS, after_thought, last_boxes, tagged
 
 LETTERS = string.ascii_uppercase
-LONGEST = 2000  # characters of a statement or box that are compared with options
+LONGEST = 2000  # characters after a statement that are read
 MOST_STATEMENTS = 20
 
 FIRST_LEVEL = re.compile(r"answer is \(?([A-J])")  # any text may follow the letter
-SECOND_LEVEL = re.compile(r"[aA]nswer:(?=\s*([A-J]))")
+SECOND_LEVEL = re.compile(r"^.*[aA]nswer:\s*([A-J])", re.MULTILINE)
+THEIRS = {"mmlu_pro": (FIRST_LEVEL, SECOND_LEVEL), "lm_eval": (FIRST_LEVEL,)}
+CONVENTIONS = ("ours", *THEIRS)
 
-# What "ours" reads. A statement begins with one of these; the second group is strict: these words
-# say other things too, so nothing but a letter may follow.
-BEST = "correct|right|best|final|chosen|selected|likely|accurate|appropriate|suitable|my"
+# "ours" reads a letter or an option's text: in a box, as the last line, or after a STATEMENT
+# ("the answer is", "I choose"). The statement of "C is correct" is empty and stands before the C.
+BEST = "(?:correct|right|best|final|chosen|selected|likely|my|richtige?|korrekte?)"
+IS = (
+    r"(?:is|ist|lautet|(?:must|should|would|will|(?:has|seems|appears|turns\sout)\sto)"
+    r"(?:\s(?!not)\w+)?\sbe)"
+)
+CORRECT = (
+    rf"(?:\s{IS}\s(?:(?:the|an?|clearly|therefore|most)\s){{0,3}}(?:{BEST}|answer)\b"
+    r"(?!(?:\s\w+)?,?\s(?:if|unless|and|but)\b)|\srichtig|(?:是|为)?正确)"
+)
+WHY = r"(?:,?\s(?:because|since|as|for|rather|and\snot)\b|\s[—–]|\s\((?![A-Z]\)))"
 STATEMENT = re.compile(
-    rf"""
-    \b(?:answer(?:\s(?:choice|option|letter))?|ans|(?:{BEST})\s(?:option|choice|selection|letter|one))\b
-        (?:[\s*_"'`]{{0,3}}|,?\s(?:here|then|therefore|thus|I\s\w{{1,9}}),?\s)
-        (?:(?:to|for|of)\s[^.:\n]{{1,80}}?\s)?
-        (?:\b(?:is|(?:must|should|would|will|ha[sd]\sto|(?:seem|appear)s\sto|turns\sout\sto)
-            (?:\s\w+)?\sbe)\b|(?<=')s\b|[:=→]|[-–—]>?(?=\s))
-    | ^\W{{0,6}}(?:option|choice|selection)["'*_]{{0,3}}\s?[:=]
-    | \b(?:antwort|lösung|option|richtig)\b(?:\sist|\slautet|:|(?=\s[A-Z]\srichtig))
-    | 答案|故选|应选|选择
-    | (?P<strict>
-        \b(?:wait|actually|sorry|correction|scratch\sthat|make\sthat|no|so|therefore|thus|hence)\b
-            [\s,.:;!—-]{{1,3}}(?:(?:it|that)(?:'s|\sis)\b)?
-        | \b(?:it\s(?:must|should)\sbe|(?:which|that|this)\sis,?|matches|corresponds\sto)\b
-        | (?:\b(?:I|we)(?:'d|'ll|\swould|\swill)?\s|^\W{{0,3}})(?:choose|pick|select|say|go\swith)\b
-        | ^\W{{0,6}}(?:correct|solution|conclusion)["'*_]{{0,3}}:
-        | 选)
-    """,
-    re.IGNORECASE | re.MULTILINE | re.VERBOSE,
+    rf"""(?imx)
+    \b(?:(?:answer|ans|antwort)(?:\s(?:choice|option|letter))?|richtig
+        |{BEST}\s(?:option|choice|letter|one))\b
+      (?:'s\b|\s?[:=→–-]|(?:,?\s(?:to|for|of|that|here|then|therefore|I)\b[^.:(\n]{{0,80}}?)?\s{IS}\b)
+    | ^(?:option|choice|letter|selected|selection|pick|correct|solution|lösung|conclusion)\s?[:=]
+    | 答案 | 选项(?=[是为:]) | 选(?!项)
+    | \b(?:(?:it|this|that|which)(?:'s|\s{IS})|matches|corresponds\sto
+        |(?:I|we)(?:'d|'ll|\swould|\swill)?\s(?:choose|pick|select|say|go\swith)
+        |(?:actually|sorry|no|wait|correction)[,:])
+      (?=\W{{1,3}}(?:option\W{{1,2}})?(?-i:[A-Z])\b[)\]]?(?:[.:;!]|\W*$|{WHY}))
+    | (?=(?-i:\(?(?<![A-Za-z])[A-Z]\)?){CORRECT})"""
 )
-UNREAL = re.compile(
-    r"(?:\b(?:if|whether|suppose|assum\w+|n?either|not|none|some|nobody|might|could|wrong|"
-    r"incorrect|why)|n't)\b"
-    r"(?![^.,;:\n]*\bbut\b)[^.,;:\n]*$",
-    re.IGNORECASE,
+UNREAL = re.compile(  # before a statement: a condition, a denial, another letter
+    r"(?i)(?:\b(?:if|whether|suppose|assum\w+|n?either|not|none|might|could|wrong|incorrect|why)|n't)\b"
+    r"(?![^.,;:\n]*\bbut\b)[^.,;:\n]*$|\b(?:or|and)\s(?:option\s)?$"
 )
-IF = re.compile(r"(?:\s(?:option|choice|answer))?,?\s(?:only\s)?(?:if|unless)\b")
-FILLER = (
-    r"(?i:[\s:*_,#>=-]{0,9}(?:(?:therefore|thus|hence|so|then|clearly|indeed|definitely|probably|"
-    r"(?:most\s)?likely|approximately|final|it's|it\sis|(?:must|should)\sbe|option|choice|letter|answer|"
-    r"not\s[(]?[A-Z][)]?,?\sbut|是|为|选|项)[\s:,*_]{0,3}){0,4})"
+LEAD = (
+    r"(?i:(?:so|therefore|thus|hence|then|clearly|indeed|definitely|probably|(?:most\s)?likely|"
+    r"approximately|answer|option|choice|letter|select|pick|not\s[(]?[A-Z][)]?,?\sbut|是|为|选|项|择)?"
+    r"[\s:,=>→–-]{0,3}){0,4}[(\[<]?\s?"
 )
-END = r"(?:(?![^\W_一-鿿])|(?=\d:))"  # no word goes on, but a Chinese one; "C1: ..." is option C
-NAMED = re.compile(rf"{FILLER}(?:[(\[<]\s?([A-Z])\s?[)\]>]|[(\[]?([A-Z]){END})")
-NONE = re.compile(rf"{FILLER}(?i:not|either|both|neither|none|between|unclear|unknown|cannot)\b")
-MORE = re.compile(rf"\s*(?:[,/&;或和、\s]|or|and)+(?:(?:option|choice)\s)?[(\[]?([A-Z])[)\]]?{END}")
-CONTINUED = re.compile(r"['’^_=+*/<>-]|\s[=+*/<>-]|\.\d|\?")  # "C-14", "C = 3", "C?"
-GRAMMAR = re.compile(r"\s[a-z]+(?<!because)(?<!since)(?<!\sas)(?<!\sfor)(?<!\sis)(?<!\sby)\b")
-ENDED = re.compile(r"\W*$|[.;!]\s|,?\s(?:because|since|as|for)\b")
-CORRECT = re.compile(
-    rf"(?:[(\[]([A-Z])[)\]]|(?<![A-Za-z])([A-Z])\b[.:]?)\s(?i:is|ist|(?:must|should|would)\sbe)\s(?:"
-    rf"(?i:the|an?|also|thus|therefore|clearly|indeed|definitely|only|most)\s){{0,3}}(?i:{BEST}|answer|"
-    rf"richtig|korrekt)\b|(?<![A-Za-z])([A-Z])\s?(?:是|为)?正确"
+LABEL = re.compile(rf"{LEAD}([A-Za-z])\b\s?[)\]>.:,\s–-]*")
+SEVERAL = re.compile(  # after a statement: a denial, a condition, another letter
+    rf"{LEAD}(?:(?i:not|n?either|both|none|cannot)\b|([A-Z])(?![A-Za-z\d])[)\]]?,?\s?(?:(?:only\s)?(?:"
+    r"if|unless|or|oder)\b|(?:[,/&;或和、]|and\b|(?=\())[\s(]{0,2}(?:and[\s(]{1,2})?(?!\1|I\s[a-z])"
+    r"[A-Z]\b))"
 )
-JOINED = re.compile(r"\b[A-Z]\)?\s?(?:,|/|&|or|and)\s(?:(?:option|choice)\s)?$")
-DOUBT = re.compile(
-    r"\b(?:wait|scratch that|on second thought|but no|that(?:'s| is) (?:wrong|(?:in|not )correct)"
-    r"|actually not|reconsider)\b",
-    re.IGNORECASE,
+DOUBT = re.compile(  # after a letter
+    r"(?i)\b(?:wait|scratch that|on second thought|but no|actually not|reconsider|also correct"
+    r"|that(?:'s| is) (?:wrong|(?:in|not )correct))\b"
+)
+# What ends an answer. "C1: ..." is option C, as for MMLU-Pro's script.
+END = re.compile(
+    rf"\d:|[.;!:,。…](?![A-Za-z\d?])|(?<=[A-Z])[)\]>](?!\?|\s(?:is|was)\b)|{WHY}|{CORRECT}"
 )
 NEXT = re.compile(r"\s(?:Question|Q)\s?\d{0,3}:")  # a base model goes on with another one
+TWO_BOXES = re.compile(r"\}[\s$]*(?:or|and|[,/&])[\s$]*\\f?box(?:ed)?\s?\{[^{}]*\}\W*$")
 FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
-BOXES = re.compile(r"\}[\s$]*(?:or|and|[,/&])[\s$]*\\f?box(?:ed)?\s?\{[^{}]*\}\W*$")  # two answers
-LONE = re.compile(rf"{FILLER}[(\[]?\s*([A-Za-z])\s*[)\].:,]*")
-LABELLED = re.compile(r"(?:(?i:option|choice)\s)?[(\[]?([A-Za-z])\s*[)\].:]+\s*(.*)", re.DOTALL)
-WRAPPING = re.compile(
-    r"\\(?:text[a-z]{0,2}|math[a-z]{2}|boxed|[()\[\],;! ])"
-    r"|[{}$*`\"“”【】「」]|(?<!\w)['‘]|['’](?!\w)"
+MARKUP = re.compile(
+    r"\\(?:text[a-z]{0,2}|math[a-z]{2}|f?box(?:ed)?|[()\[\],;! ])|[{}$*_`\"“”「」【】]"
+    r"|\B['‘]|['’]\B"
 )
 
 
 def verify(response: str, reference: str, *, convention: str = "ours") -> Verdict:
-    """Return the verdict on the letter that `convention` (see above) finds in `response`.
+    """Return the verdict on the letter that `convention` finds in `response`; `parsed` is it.
 
-    `parsed` is the letter. Raises UserError for a bad reference or an unknown convention.
+    Raises UserError for a bad reference or an unknown convention.
     """
-    require(convention in CONVENTIONS, "convention", convention, f"one of {list(CONVENTIONS)}")
+    require(convention in CONVENTIONS, "convention", convention, f"one of {[*CONVENTIONS]}")
     gold, options = _parse(reference)
-    letter = CONVENTIONS[convention](response, options)
-    if letter is None:
-        return Verdict("unparsed", 0.0, reason="names no option")
-    if letter not in LETTERS[: len(options)]:
-        return Verdict("unparsed", 0.0, reason=f"{letter} is beyond the {len(options)} options")
+    if convention == "ours":
+        letter = _ours(response, options)
+    else:
+        found = (level.search(response) for level in THEIRS[convention])
+        letter = next((match[1] for match in found if match), None)
+    if not letter or letter not in LETTERS[: len(options)]:
+        said = f"{letter} is beyond the {len(options)} options" if letter else "names no option"
+        return Verdict("unparsed", 0.0, reason=said)
     if letter != gold:
         return Verdict("wrong", 0.0, letter, f"{letter}, not {gold}")
     return Verdict("correct", 1.0, letter)
@@ -111,10 +108,7 @@ def reference(row: dict) -> str:
     key = "answer" if row.get("answer") else "gold"
     answer, options = row.get(key), row.get("options") or row.get("choices")
     made = json.dumps({"answer": answer, "options": options}, sort_keys=True)
-    try:
-        _parse(made)
-    except UserError as error:
-        raise UserError(f"row {row.get('id')}: {error}") from error
+    _parse(made, f"row {row.get('id')}: ")
     return made
 
 
@@ -125,165 +119,71 @@ def example(reference: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _parse(reference: str) -> tuple[str, tuple[str, ...]]:
+def _parse(reference: str, where: str = "") -> tuple[str, list[str]]:
     try:
         fields = json.loads(reference)
         answer, options = fields["answer"], fields["options"]
     except (ValueError, TypeError, KeyError) as error:
-        raise UserError(
-            f'reference={reference[:80]}: must be JSON {{"answer": letter, "options": [...]}}'
-        ) from error
-    sound = isinstance(options, list) and 0 < len(options) <= len(LETTERS)
-    sound = sound and all(isinstance(option, str) and option.strip() for option in options)
+        said = 'must be JSON {"answer": letter, "options": [...]}'
+        raise UserError(f"reference={reference[:80]}: {said}") from error
+    texts = isinstance(options, list) and all(isinstance(o, str) and o.strip() for o in options)
     said = f"must be 1 to {len(LETTERS)} texts that are not empty"
-    require(sound, "options", str(options)[:80], said)
+    sound = texts and 0 < len(options) <= len(LETTERS)
+    require(sound, f"{where}options", str(options)[:80], said)
     said = f"must be the letter of one of the {len(options)} options"
-    known = isinstance(answer, str) and len(answer) == 1 and answer in LETTERS[: len(options)]
-    require(known, "answer", str(answer)[:80], said)
-    return answer, tuple(options)
+    known = answer in [*LETTERS[: len(options)]]
+    require(known, f"{where}answer", str(answer)[:80], said)
+    return answer, options
 
 
-# ---- conventions: (response, options) -> letter or None
-
-
-def _ours(response: str, options: tuple[str, ...]) -> str | None:
+def _ours(response: str, options: list[str]) -> str | None:
     text = TOKENS.sub(" ", after_thought(response)).translate(FULL_WIDTH)
     text = tagged(text) or text
     boxes = last_boxes(text)
-    if boxes == [] or BOXES.search(text[-LONGEST:]):  # the response breaks off in a box
+    if boxes == [] or TWO_BOXES.search(text[-LONGEST:]):  # [] if the response breaks off in a box
         return None
-    box = boxes[-1] if boxes else ""
     if "<think>" in text or "<answer>" in text.rpartition("</answer>")[2]:  # a box counts alone
         text = ""
+    texts, box = [_plain(option) for option in options], _plain(boxes[-1] if boxes else "")
+    boxed, said = _read(box, texts), _said(text, texts)
+    return (boxed or said) if LABEL.match(box) else (said or boxed)
+
+
+def _said(text: str, texts: list[str]) -> str | None:
+    """Return the letter of the option that the last line is, unless the line before is another;
+    else that of the last statement that can be read, or None if that one names no option."""
+    text = "\n".join(_plain(line) for line in text.splitlines() if re.search(r"\w", line))
     first = STATEMENT.search(text)
     if first and (question := NEXT.search(text, first.end())):
         text = text[: question.start()]
-    steps = [(_letter_of, box), (_letter_of, text), (_named, text), (_closing, text)]
-    found = (step(part, options) for step, part in [*steps, (_stated, text), (_named, box)])
-    return next((letter for letter in found if letter is not None), None) or None
-
-
-def _mmlu_pro(response: str, options: tuple[str, ...]) -> str | None:
-    """Return the first match of FIRST_LEVEL. Without one, return the last match in the first line
-    that SECOND_LEVEL matches: what the authors' `.*[aA]nswer:...` finds, in linear time."""
-    letter, first = _lm_eval(response, options), SECOND_LEVEL.search(response)
-    if letter or not first:
-        return letter
-    end = response.find("\n", first.start())
-    for match in SECOND_LEVEL.finditer(response, first.start()):
-        if end < 0 or match.start() < end:
-            letter = match[1]
-    return letter
-
-
-def _lm_eval(response: str, options: tuple[str, ...]) -> str | None:
-    first = FIRST_LEVEL.search(response)
-    return first.group(1) if first else None
-
-
-CONVENTIONS = {"ours": _ours, "mmlu_pro": _mmlu_pro, "lm_eval": _lm_eval}
-
-
-# ---- parts of them
-
-
-def _closing(text: str, options: tuple[str, ...]) -> str | None:
-    """Return the letter that the last line names by itself: a letter, an option, or both, unless
-    the line before is another option; or the one letter that it calls correct. "" for several."""
-    lines = [line for line in text[-LONGEST:].splitlines() if re.search(r"\w", line)] or [""]
-    sole = [_sole(line, options) for line in lines[-2:]]
-    if sole[-1] and (len(sole) == 1 or sole[0] in (None, sole[1])):
-        return sole[-1]
-    line, called = _plain(lines[-1]), set()
-    for match in CORRECT.finditer(line):
-        before = line[max(0, match.start() - 40) : match.start()]
-        if UNREAL.search(before) or IF.match(line, match.end()):
-            continue
-        if JOINED.search(before):
-            return ""
-        called.add(match[1] or match[2] or match[3])
-    return called.pop() if len(called) == 1 else "" if called else None
-
-
-def _sole(line: str, options: tuple[str, ...]) -> str | None:
-    """Return the letter of a line that holds a letter, an option or both, and nothing else."""
-    line = line.strip("#>=→⇒∴-_ \t")
-    letter = _letter_of(line, options)
-    labelled = LABELLED.fullmatch(_plain(line))
-    if labelled and labelled[2] and _named(labelled[2], options) != labelled[1].upper():
-        return None
-    return letter or _named(line, options)
-
-
-def _stated(text: str, options: tuple[str, ...]) -> str | None:
-    """Return the letter of the last statement that can be read; "" where it names none."""
-    for match in list(STATEMENT.finditer(text))[-MOST_STATEMENTS:][::-1]:
-        if UNREAL.search(text[max(0, match.start() - 40) : match.start()]):
-            continue
-        rest = text[match.end() : match.end() + LONGEST].lstrip("\n :*_\"'")
-        letter = _read(rest.partition("\n")[0], options, match["strict"] is not None)
-        if letter is not None:
-            return "" if DOUBT.search(text, match.end()) else letter
+    letters = [_option(line, texts) for line in text.split("\n")[-2:]]
+    if letters[-1] and letters[0] in (None, letters[-1]):
+        return letters[-1]
+    for match in [*STATEMENT.finditer(text)][-MOST_STATEMENTS:][::-1]:
+        if not UNREAL.search(text[max(0, match.start() - 40) : match.start()]):
+            rest = text[match.end() : match.end() + LONGEST].lstrip("\n :").partition("\n")[0]
+            if (letter := _read(rest, texts)) is not None:
+                return None if DOUBT.search(text, match.end()) else letter
     return None
 
 
-def _read(statement: str, options: tuple[str, ...], strict: bool) -> str | None:
-    """Return the letter that the rest of a statement names, "" for several or a denial, None where
-    it cannot be read. Where `strict`, nothing but punctuation may follow a letter."""
-    if not strict and (letter := _named(statement, options)):
+def _read(text: str, texts: list[str]) -> str | None:
+    """Return the letter of the option that `text` is or explains; "" for several or a denial."""
+    if letter := _option(text, texts):
         return letter
-    plain = _plain(statement)
-    if not (named := NAMED.match(plain)):
-        if NONE.match(plain):
-            return None if strict else ""
-        short = re.split(r"[.;]\s|,\s(?=[a-z])|\s(?:because|since|as)\s", statement, maxsplit=1)[0]
-        lower = re.fullmatch(rf"{FILLER}[(\[]?([a-z])[)\].]*", _plain(short))
-        return None if strict else lower[1].upper() if lower else _named(short, options)
-    letter, rest = named[1] or named[2], plain[named.end() :]
-    more = MORE.match(rest)
-    if re.match(r",?\sor\b", rest) or (more and letter != more[1] in LETTERS[: len(options)]):
-        return None if strict and re.search(r"\b(?:is|are)\b", rest) else ""
-    if _named(rest.lstrip(" -–—:.,"), options) == letter:
-        return letter
-    if IF.match(rest) or (strict and not ENDED.match(rest)):
-        return None
-    if named[2] and (CONTINUED.match(rest) or (letter in "AI" and GRAMMAR.match(rest))):
-        return None  # part of a formula; an article or pronoun
-    return letter
+    return "" if SEVERAL.match(text) else _option(END.split(text, 1)[0], texts)
 
 
-def _letter_of(text: str, options: tuple[str, ...]) -> str | None:
-    """Return the letter that `text` is, alone or with its option ("(C) 42 N")."""
-    if len(text) > LONGEST:
-        return None
-    plain, own = _plain(text), _named(text, options)
-    if (lone := LONE.fullmatch(plain)) and (lone[1].isupper() or own is None):
-        return lone[1].upper()
-    labelled = LABELLED.fullmatch(plain)
-    if labelled and (at := LETTERS.index(labelled[1].upper())) < len(options):
-        if _canonical(labelled[2]) == _canonicals(options)[at]:
+def _option(text: str, texts: list[str]) -> str | None:
+    """Return the letter of the option that `text` is: a letter, the option's text or both."""
+    same = [at for at, own in enumerate(texts) if text and own.casefold() == text.casefold()]
+    label = LABEL.match(text)
+    if label and (label[1].isupper() or len(same) != 1):
+        at, said = LETTERS.index(label[1].upper()), text[label.end() :].casefold()
+        if not said or (at < len(texts) and said == texts[at].casefold()):
             return LETTERS[at]
-        second = re.search(rf"\b[{LETTERS[: len(options)]}]\b", labelled[2])
-        return labelled[1] if labelled[1].isupper() and not second else None
-    return None
-
-
-def _named(text: str, options: tuple[str, ...]) -> str | None:
-    """Return the letter of the only option whose text is `text`; None without exactly one."""
-    if len(text) > LONGEST:
-        return None
-    wanted, texts = _canonical(text), _canonicals(options)
-    return LETTERS[texts.index(wanted)] if wanted and texts.count(wanted) == 1 else None
+    return LETTERS[same[0]] if len(same) == 1 else None
 
 
 def _plain(text: str) -> str:
-    return WRAPPING.sub("", text).strip()
-
-
-def _canonical(text: str) -> str:
-    return " ".join(_plain(text).casefold().split()).rstrip(".")
-
-
-@lru_cache(maxsize=4096)
-def _canonicals(options: tuple[str, ...]) -> list[str]:
-    return [_canonical(option) for option in options]
+    return " ".join(MARKUP.sub("", text).split()).strip(".…!#=→∴ ")
