@@ -124,9 +124,7 @@ class Experiment:
         del config["optim"]["gradient_checkpointing"]  # changes memory only
         if self.optim.dtype == "float32":  # stored runs lack the key
             del config["optim"]["dtype"]
-        for key in ("also_at", "full_at"):  # as above
-            if not config["eval"][key]:
-                del config["eval"][key]
+        config["eval"] = {key: x for key, x in config["eval"].items() if x != []}  # as above
         if self.sampling.reported == self.sampling.temperature:  # stored runs lack the key
             del config["sampling"]["log_prob_temperature"]
         # stored runs have these keys, which nothing sets now

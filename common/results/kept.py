@@ -7,15 +7,12 @@ A file is written once. What finishes later stands in A-s10-2.csv.gz, and so on.
 number of right samples, and of distinct right answers, of every problem of one set.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 
 import pandas as pd
 
 from common.errors import require
-from common.results.columns import COLUMNS
 from common.results.files import read_csv, write_csv
 
 PROBLEMS = ["benchmark", "problem_id"]
@@ -63,18 +60,3 @@ def files(folder: Path, seed: int | str = "*") -> list[Path]:
 def lines_of(path: Path) -> pd.DataFrame:
     """Return the lines of a kept file, which never changes."""
     return read_csv(path, LINE)
-
-
-def results(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return (result rows, counts of every problem) of all kept runs, as a gathering of their
-    folders has them."""
-    lines = pd.concat(map(lines_of, files(folder)), ignore_index=True)
-    metrics = [name for name in lines if name not in LINE]
-    rows = lines.melt([*OF_RUN, *AT], metrics, var_name="metric").dropna(subset=["value"])
-    problems = read_csv(folder / "problems.csv", PROBLEMS)
-    names = problems.groupby("benchmark")["problem_id"].agg(list)
-    counts = lines.dropna(subset=["c"]).drop(columns=metrics)
-    split = {name: counts[name].str.split() for name in ("c", "distinct")}
-    counts = counts.assign(**split, problem_id=counts["benchmark"].map(names))
-    counts = counts.explode(["problem_id", *split], ignore_index=True)
-    return rows.reindex(columns=COLUMNS), counts.astype({"n": int, "c": int, "distinct": int})

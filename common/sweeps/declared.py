@@ -38,8 +38,7 @@ WORDS = {"paper": "study", "scale": "confirmatory", "results_dir": "results"}
 def main(words: list[str]) -> None:
     """Keep what has finished: rlvr keep [paper=study] [scale=confirmatory] [results_dir=results]"""
     given = options(words, WORDS)
-    paper = given.pop("paper")
-    config = scales_of(paper, *(f"{key}={value}" for key, value in given.items()))
+    config = scales_of(given.pop("paper"), *(f"{key}={value}" for key, value in given.items()))
     said = "is no declared study: its sweeps have no part"
     require(all(one.part for one in config.sweeps), "scale", config.scale, said)
     for path in keep(config):

@@ -103,10 +103,8 @@ def train_all(
     models. Raises UserError naming the runs and tasks that failed."""
     left = [x for x in runs if not done(x)]
     first = [x for x in makers(runs) if x in left]
-    tasks = []
-    for x in left:
-        maker = () if x in first else tuple(one.run_id for one in first if one.model == x.model)
-        tasks.append(Call(x.run_id, train, (x, end), maker))
+    makers_of = [tuple(y.run_id for y in first if y.model == x.model and y is not x) for x in left]
+    tasks = [Call(x.run_id, train, (x, end), y) for x, y in zip(left, makers_of, strict=True)]
     place = len(list(takewhile(lambda x: x in first, left)))
     needed = tuple(x.run_id for x in first)
     tasks[place:place] = [*beside, *(task._replace(needs=needed) for task in after)]

@@ -23,7 +23,6 @@ NUMBERS, LARGEST, TARGETS = 4, 12, range(1, 51)
 OPERATORS, OPERATOR_WEIGHTS = "+-*", (0.5, 0.35, 0.15)
 OPERAND_WEIGHTS = {2: 0.10, 3: 0.45, 4: 0.45}
 LEFT_DEEP = 0.8
-NEEDS = "needs *"  # of a value that no expression without * has
 WORDS = (*"+-*()=}", "\\boxed{", *map(str, range(1, 100)))  # the tiny model's tokens
 SPLITS = {"train": range(0, 80), "dev": range(80, 90), "test": range(90, 100)}
 
@@ -48,7 +47,7 @@ def natural(
     rng, seen = random.Random(f"natural-{split}-{seed}"), {}
     while len(seen) < size:
         drawn, target, _ = _draw(rng, numbers)
-        wanted = multiplication or reachable(drawn)[target] != NEEDS
+        wanted = multiplication or reachable(drawn)[target] != "needs *"
         if wanted and _split(drawn, target) == split:
             seen.setdefault(_reference(drawn, target))
     return [_prompt(reference, template) for reference in seen]
@@ -60,7 +59,7 @@ def rare(*, split: str, size: int, seed: int, template: str) -> list[Prompt]:
     rng, seen = random.Random(f"rare-{split}-{seed}"), {}
     while len(seen) < size:
         numbers, target = _numbers(rng, NUMBERS), rng.choice(TARGETS)
-        if _split(numbers, target) == split and reachable(numbers).get(target) == NEEDS:
+        if _split(numbers, target) == split and reachable(numbers).get(target) == "needs *":
             seen.setdefault(_reference(numbers, target))
     return [_prompt(reference, template) for reference in seen]
 
@@ -98,7 +97,7 @@ def reachable(numbers: tuple[int, ...]) -> dict[int, str]:
     for made in values.values():
         for value, needs in made.items():
             merged[value] = merged.get(value, True) and needs
-    return {value: NEEDS if needs else "without *" for value, needs in merged.items()}
+    return {value: "needs *" if needs else "without *" for value, needs in merged.items()}
 
 
 def solve(numbers: tuple[int, ...], target: int) -> Tree | None:

@@ -158,8 +158,8 @@ def _beyond(a: Runs, b: Runs | None, reading: str, measure: tuple[str, str]) -> 
     shown = [interval.value, *interval.of_difference(seed_means(second, strata).mean())]
     shown += [interval.p(), *(interval.above(effect) for effect in EFFECTS)]
     if read:
-        shown.append(f"+{min(min(x) for x in read)} to +{max(max(x) for x in read)}")
-        shown.append(np.mean([len(x) for x in read]))
+        span = f"+{min(min(x) for x in read)} to +{max(max(x) for x in read)}"
+        shown += [span, np.mean([len(x) for x in read])]
     return {"n_seeds": len(pairs)} | dict(zip(NUMBERS, shown, strict=False))
 
 
