@@ -90,7 +90,9 @@ def test_every_verifier_that_needs_no_linux_judges():
     odd = [("hang", "g"), ("die", "g"), ("swell", "g"), ("ok", "g")]
     few = settings | {"deadline": 5.0, "memory_gb": 0.25}
     asked.append(({"_target_": "broken_verifiers.echo"}, few, odd))
-    lacks, (*known, hostile, odd) = judged(*asked)
+    many = [(f"{i}" * 300, "g") for i in range(100, 400)]
+    asked.append(({"_target_": "broken_verifiers.echo"}, few, many))
+    lacks, (*known, hostile, odd, many) = judged(*asked)
     assert lacks == ["Darwin", "spawn", False, False, False]
     for name, (right, wrong) in zip(pairs, known, strict=True):
         assert (right["outcome"], right["reward"]) == ("correct", 1.0), name
@@ -98,6 +100,7 @@ def test_every_verifier_that_needs_no_linux_judges():
     assert {one["outcome"] for one in hostile} <= {"unparsed", "wrong"}
     assert [one["outcome"] for one in odd] == ["timeout", "error", "timeout", "correct"]
     assert odd[2]["reason"] == NO_MEMORY
+    assert {one["outcome"] for one in many} == {"correct"}
 
 
 BOARD = dict(side=9, loops=4, generator="depth_first", ends="corners")

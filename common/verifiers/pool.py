@@ -23,6 +23,7 @@ import time
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from itertools import product
 from pathlib import Path
 
 import psutil
@@ -40,11 +41,10 @@ START = 600.0  # seconds that importing a verifier may take, on a cold shared fi
 class Pool:
     """`workers` processes that apply one verifier, named as in a config by `_target_` and options.
 
-    `deadline` is in seconds for each item, `memory_gb` in GiB for each worker: of address space, or
-    of resident memory where the system (macOS) does not limit the former. An item past the deadline
-    or out of memory gets the outcome "timeout", one whose worker dies gets "error". Raises
-    UserError where the verifier cannot be imported, or rejects a reference or an option; where
-    `lenient` is set, what it rejects gets "error" too.
+    `deadline` is in seconds for each item, `memory_gb` in GiB of address space (macOS: of resident
+    memory) for each worker. An item past the deadline or out of memory gets the outcome "timeout",
+    one whose worker dies gets "error". Raises UserError where the verifier cannot be imported, or
+    rejects a reference or an option; where `lenient` is set, what it rejects gets "error" too.
     """
 
     lenient = False
@@ -118,6 +118,8 @@ class Pool:
         """Return a connection to a new worker; start the mother process if there is none."""
         with self._starting:
             ours, theirs = socket.socketpair()
+            for end, size in product((ours, theirs), (socket.SO_SNDBUF, socket.SO_RCVBUF)):
+                end.setsockopt(socket.SOL_SOCKET, size, 4 * CHUNK_BYTES)  # macOS's own are 8 KiB
             with theirs:
                 try:
                     self._send(theirs)
@@ -174,7 +176,7 @@ class _Worker:
     def __init__(self, pool: Pool):
         self._pool = pool
         self._pid: int | None = None
-        self._limited = True  # by the kernel, in its memory
+        self._limited = 1  # by the kernel, in its memory; else 0
         self._socket: socket.socket | None = None
         self._received = b""
 
@@ -230,8 +232,7 @@ class _Worker:
         line = connection.makefile("rb", buffering=0).readline()
         if not line:
             raise Fault("verifier: a worker ended as it started; is there memory left?")
-        pid, limited = line.split()
-        self._pid, self._limited = int(pid), limited == b"1"
+        self._pid, self._limited = map(int, line.split())
         self._received, self._socket = b"", connection
 
     def _line(self, waited: float) -> bytes:
@@ -269,10 +270,9 @@ class _Worker:
 
     def _resident(self) -> int:
         """Return the bytes of memory that the worker has; 0 if it has ended."""
-        try:
+        with suppress(psutil.Error):
             return psutil.Process(self._pid).memory_info().rss
-        except psutil.Error:
-            return 0
+        return 0
 
     def _waited(self) -> float:
         """Return for how many seconds the worker was ready to run and waited for a processor; 0 if

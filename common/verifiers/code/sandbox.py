@@ -269,7 +269,6 @@ def _libraries() -> list[str]:
         [sys.executable], env=traced, stdin=subprocess.DEVNULL, capture_output=True, text=True
     )
     options = ["--dir", "/libraries", "--setenv", "LD_LIBRARY_PATH", "/libraries"]
-    for name, path in re.findall(r"(\S+) => (/.+) \(", listed.stdout):
-        if not path.startswith(("/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/")):
-            options += ["--ro-bind", path, f"/libraries/{name}"]
+    for name, path in re.findall(r"(\S+) => (/(?!(?:usr/)?lib(?:64)?/).+) \(", listed.stdout):
+        options += ["--ro-bind", path, f"/libraries/{name}"]
     return options

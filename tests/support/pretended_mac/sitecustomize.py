@@ -118,11 +118,16 @@ def with_zombies_refused(killpg):
     return killed
 
 
-def without_packets(socketpair):
+def small_without_packets(socketpair):
+    """A socket of macOS holds 8 KiB unless it is told to hold more."""
+
     def paired(family=socket.AF_UNIX, type=socket.SOCK_STREAM, proto=0):
         if type == socket.SOCK_SEQPACKET:
             raise OSError(errno.EPROTONOSUPPORT, os.strerror(errno.EPROTONOSUPPORT))
-        return socketpair(family, type, proto)
+        both = socketpair(family, type, proto)
+        for end in both:
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)  # Linux doubles it
+        return both
 
     return paired
 
@@ -138,6 +143,6 @@ for name in ("access", "listdir", "lstat", "open", "readlink", "scandir", "stat"
     setattr(os, name, without_proc(getattr(os, name)))
 os.killpg = with_zombies_refused(os.killpg)
 resource.setrlimit = refusing(resource.setrlimit)
-socket.socketpair = without_packets(socket.socketpair)
+socket.socketpair = small_without_packets(socket.socketpair)
 platform.system = named(platform.system)
 multiprocessing.set_start_method("spawn")
