@@ -19,7 +19,9 @@ TEXT = (ROOT / "Makefile").read_text()
 
 
 def make(*words: str) -> subprocess.CompletedProcess:
-    return subprocess.run(["make", "-C", str(ROOT), *words], capture_output=True, text=True)
+    env = {key: x for key, x in os.environ.items() if key != "MAKEFLAGS"}  # of `make test`
+    command = ["make", "-C", str(ROOT), *words]
+    return subprocess.run(command, capture_output=True, text=True, env=env)
 
 
 @pytest.mark.process

@@ -115,6 +115,7 @@ _current = None
 
 def _sandbox() -> "_Sandbox":
     global _current
+    need_linux("verifier", "code", "docs/platforms.md has a command for a container")
     if _current is None or _current.owner != os.getpid():
         _current = _Sandbox()
     return _current
@@ -124,7 +125,6 @@ class _Sandbox:
     """One bubblewrap process with SCRIPT running in it, and the socket to it."""
 
     def __init__(self):
-        need_linux("verifier", "code", "docs/platforms.md has a command for a container")
         self.owner = os.getpid()
         # The root of an unprivileged container cannot become another user: not treated as root.
         root = os.geteuid() == 0 and "4294967295" in Path("/proc/self/uid_map").read_text()
