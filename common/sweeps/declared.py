@@ -16,7 +16,6 @@ from datetime import datetime
 from itertools import groupby
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from common.config.files import REFERENCE
@@ -111,10 +110,10 @@ def progress(config: Reproduce) -> str:
             else:
                 seconds[x.paper] += round(_seconds(x))
                 steps[x.paper] += x.optim.steps
-    hours = [n * seconds[x] / steps[x] / 3600 if steps[x] else np.nan for x, n in left.items()]
-    rest = sum(hours) / (os.cpu_count() or 1)
-    about = "unknown yet" if np.isnan(rest) else f"about {rest:.1f} hours"
-    return f"done: {', '.join(said)}; the rest takes {about}"
+    known = {x: n * seconds[x] / steps[x] / 3600 for x, n in left.items() if steps[x]}
+    rest = sum(known.values()) / (os.cpu_count() or 1)
+    apart = "".join(f", without {x}, of which no run is done" for x in left if x not in known)
+    return f"done: {', '.join(said)}; the rest takes about {rest:.1f} hours{apart}"
 
 
 def _done(x: Experiment) -> bool:
