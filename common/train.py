@@ -24,7 +24,7 @@ def main(words: list[str]) -> None:
 
 
 def train(x: Experiment) -> None:
-    from common.sweeps.plan import placed  # imported here: --help must not wait for it
+    from common.comparison.lines import placed  # imported here: --help must not wait for it
 
     path = run_experiment(placed(x))
     sampled = f"rlvr evaluate model=huggingface model.path={quote(str(path / 'model'))} eval=..."

@@ -8,6 +8,7 @@ import pandas as pd
 
 from common.claims.select import COUNTED, Counts
 from common.claims.single import seed_of
+from common.comparison.published import ROW, other_names
 from common.comparison.spec import Spec, matches
 from common.datasets.commits import listed, several
 from common.metrics.noise import problem_variance, sampling_sd
@@ -74,36 +75,29 @@ def other_problems(row: dict, printed: int | None) -> float:
 # ---- rows under the names of printed cells
 
 
-def as_printed(spec: Spec, rows: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
-    """Return the cluster rows at their table's step, with copies under all names of printed cells
-    that they stand for, averages over benchmarks, and cells that several runs make together. The
-    column `measured` is our name of a metric."""
+def as_printed(spec: Spec, rows: pd.DataFrame, named: pd.DataFrame) -> pd.DataFrame:
+    """Return the cluster rows at their table's step, under all names of printed rows that they
+    stand for, with averages over benchmarks, and cells that several runs make together. The column
+    `measured` is our name of a metric. named: the printed cells that name a run (naming_runs)."""
     if rows.empty:
         return rows
     rows = rows.assign(measured=rows["metric"])
     renamed = rows[rows["metric"].isin(spec.metrics)]
     rows = pd.concat([rows, renamed.assign(metric=renamed["metric"].map(spec.metrics))])
-    rows = at_step(spec, same_runs(spec, rows, printed))
-    return pd.concat([rows, *averages(spec, rows), *joined(spec, rows)], ignore_index=True)
-
-
-def same_runs(spec: Spec, frame: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
-    """Return rows or counts of cluster runs, with a copy under every printed row that is the same
-    run, for the models that the row is printed for."""
-    parts, of = [frame], ["table", "method"]
-    measured, models = frame.groupby(of).indices, printed.groupby(of)["model"].agg(set)
-    for one in spec.same_runs:
-        same = frame.iloc[measured.get((one.of_table, one.of_method), [])]
-        same = same[same["model"].isin(models.get((one.table, one.method), ()))]
-        same = same.assign(table=one.table, method=one.method)
-        if one.steps:
-            same = same[same["step"].isin(one.steps)]
-            step = same["step"].astype(int).astype(str)
-            same = same.assign(benchmark=same["benchmark"] + ", step " + step)
-        if one.benchmark:
-            same = same[same["benchmark"] != "training"].assign(benchmark=one.benchmark)
-        parts.append(same)
+    rows = at_step(spec, under_printed_names(rows, other_names(named)))
+    parts = [rows, *averages(spec, rows), *of_several_runs(spec, rows, named)]
     return pd.concat(parts, ignore_index=True)
+
+
+def under_printed_names(frame: pd.DataFrame, names: pd.DataFrame) -> pd.DataFrame:
+    """Return rows or counts of cluster runs, with a copy under each of the other `names`
+    (published.other_names) that printed rows have for the run."""
+    own = frame.rename(columns={"table": "of_table", "method": "of_method"})
+    same = names.merge(own, on=["of_table", "of_method", "model"], suffixes=("_printed", ""))
+    at_step = same["step_printed"].isna() | (same["step"] == same["step_printed"])
+    same = same[at_step & (same["as_benchmark"].isna() | (same["benchmark"] != "training"))]
+    name = same["as_benchmark"].fillna(same["benchmark"].astype(str) + same["suffix"])
+    return pd.concat([frame, same.assign(benchmark=name)[frame.columns]], ignore_index=True)
 
 
 def at_step(spec: Spec, rows: pd.DataFrame) -> pd.DataFrame:
@@ -135,12 +129,14 @@ def _means(spec: Spec, part: pd.DataFrame) -> pd.Series:
     return groups.transform("mean").where(groups.transform("count") == len(members))
 
 
-def one_run_each(spec: Spec, rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+def one_run_each(
+    spec: Spec, rows: pd.DataFrame, names: pd.DataFrame
+) -> tuple[pd.DataFrame, list[str]]:
     """Return the rows without those that two runs have with the same seed and names, and a message
-    for each such case."""
+    for each such case. names: published.other_names."""
     if rows.empty:
         return rows, []
-    several = {one.of_table for one in spec.same_runs if one.steps}
+    several = set(names.loc[names["step"].notna(), "of_table"])
     several |= {name for name, step in spec.steps.items() if isinstance(step, int)}
     apart = rows["table"].isin(several) | rows["benchmark"].isin(spec.unprinted)
     step = rows["step"].where(apart, -1)  # -1: elsewhere two runs clash at any steps
@@ -195,18 +191,21 @@ def averages(spec: Spec, rows: pd.DataFrame) -> list[pd.DataFrame]:
     return parts
 
 
-def joined(spec: Spec, rows: pd.DataFrame) -> list[pd.DataFrame]:
-    """Return the cells of `Spec.joins`, for each model and seed that has all their runs."""
-    parts = []
-    for one in spec.joins:
-        own = pd.Series(list(zip(rows["table"], rows["method"], strict=True)), rows.index)
-        members = rows[own.isin(list(one.of)) & (rows["metric"] == one.of_metric)]
-        for _, group in members.groupby(["model", "seed"], dropna=False):
-            if len(group) == len(one.of):
-                value = getattr(group["value"], one.how)()
+def of_several_runs(spec: Spec, rows: pd.DataFrame, named: pd.DataFrame) -> list[pd.DataFrame]:
+    """Return the printed cells that several runs make together (`Spec.joined`), for each seed that
+    has all of them."""
+    how = {(table, metric): (by, of) for table, metric, by, of in spec.joined}
+    own, parts = pd.MultiIndex.from_frame(rows[ROW]), []
+    for (*row, metric), cell in named[named["several"]].groupby([*ROW, "metric"], sort=False):
+        by, of_metric = how[row[0], metric]
+        runs = pd.MultiIndex.from_frame(cell[["of_table", "model", "of_method"]])
+        members = rows[own.isin(runs) & (rows["metric"] == of_metric)]
+        for _, group in members.groupby("seed", dropna=False):
+            if len(group) == len(cell):
+                value = getattr(group["value"], by)()
                 run_id = ";".join(dict.fromkeys(group["run_id"].astype(str)))
-                row = group.iloc[:1].assign(value=value, run_id=run_id, step=group["step"].max())
-                parts.append(row.assign(table=one.table, method=one.method, metric=one.metric))
+                one = group.iloc[:1].assign(value=value, run_id=run_id, step=group["step"].max())
+                parts.append(one.assign(**dict(zip(ROW, row, strict=True)), metric=metric))
     return parts
 
 

@@ -14,10 +14,9 @@ import pandas as pd
 
 from common.comparison.cells import CELL, as_printed
 from common.comparison.gather import Gathered
-from common.comparison.published import published
+from common.comparison.published import naming_runs
 from common.comparison.spec import Curve, Plot, Spec, Where, matches
 from common.comparison.training import logs
-from common.config.files import ROOT
 from common.config.resolve import named
 from common.palette import look
 from common.plotting import legend, panels, save
@@ -51,8 +50,7 @@ def draw(spec: Spec, root: Path, cells: pd.DataFrame, cluster: Gathered) -> list
     rows, folder = cluster.rows, root / spec.paper / "figures"
     if rows.empty:
         return []
-    printed = published(ROOT / "papers" / spec.paper / "published")
-    cells = located(cells, as_printed(spec, rows, printed))
+    cells = located(cells, as_printed(spec, rows, naming_runs(spec.paper)))
     made = [
         of_cells(folder / f"{PREFIX}{name}", plot, cells)
         if plot.cells

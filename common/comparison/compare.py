@@ -38,7 +38,7 @@ from common.comparison.gather import (
     joined,
     of_study,
 )
-from common.comparison.published import labels, published_checked
+from common.comparison.published import labels, naming_runs, other_names, published_checked
 from common.comparison.replication import replication
 from common.comparison.spec import Spec, spec_of
 from common.config.files import ROOT, STUDY, known_paper, names
@@ -137,9 +137,9 @@ def assess(spec: Spec, root: Path, reference: Path = REFERENCE) -> Comparison:
     printed, more = published_checked(home / "published")
     problems += more
     place = str(root / spec.paper / CLUSTER / "metrics.csv.gz")
-    shared: dict[str, set] = {}
-    for one in spec.same_runs:
-        shared.setdefault(one.of_table, set()).add(one.table)
+    named = naming_runs(spec.paper)
+    names_of_runs = other_names(named)
+    shared = names_of_runs.groupby("of_table")["table"].agg(set).to_dict()
     ours = labels(home).union(names("eval"), spec.unprinted, *spec.averages.values())
     problems += check_names(reruns[CLUSTER].rows, printed, place, ours, shared)
     tables = [reruns[scope].runs for scope in RERUNS]
@@ -148,16 +148,18 @@ def assess(spec: Spec, root: Path, reference: Path = REFERENCE) -> Comparison:
         whole, more = cells.one_source_each(one.rows, one.runs)
         problems += more
         reruns[scope] = replace(one, rows=whole)
-    alone, more = cells.one_run_each(spec, reruns[CLUSTER].rows)
+    alone, more = cells.one_run_each(spec, reruns[CLUSTER].rows, names_of_runs)
     behind = indexed(reruns[CLUSTER].counts)
     alone = with_sampling(with_best(spec, alone, behind), behind)
     problems += more
     reruns[CLUSTER] = replace(reruns[CLUSTER], rows=alone)
     rows = {scope: one.rows for scope, one in reruns.items()}
-    as_printed = cells.as_printed(spec, rows[CLUSTER], printed)
+    as_printed = cells.as_printed(spec, rows[CLUSTER], named)
     own = with_own_rows(spec, root, reruns, as_printed, printed)
     scopes = {"published": printed, **own}
-    counts: dict[str, pd.DataFrame | Counts] = {**_counts(spec, reruns, as_printed, printed)}
+    counts: dict[str, pd.DataFrame | Counts] = dict(
+        _counts(spec, reruns, as_printed, printed, names_of_runs)
+    )
     named = [str(one.get("table", "")) for one in _selectors(stated)]
     equal, areas = at_equal_accuracy(study.counts, named)
     if len(equal):
@@ -208,13 +210,17 @@ def methods_of(stated: list[Claim]) -> set[str]:
 
 
 def _counts(
-    spec: Spec, reruns: dict[str, Gathered], as_printed: pd.DataFrame, printed: pd.DataFrame
+    spec: Spec,
+    reruns: dict[str, Gathered],
+    as_printed: pd.DataFrame,
+    printed: pd.DataFrame,
+    names: pd.DataFrame,
 ) -> dict[str, pd.DataFrame]:
     """Return the counts of each scope; for the cluster, only those behind the rows `as_printed`."""
     counts = {scope: one.counts for scope, one in reruns.items()}
     if len(counts[CLUSTER]):
         named = set(printed["benchmark"]).union(*spec.averages.values())
-        ours = cells.same_runs(spec, counts[CLUSTER], printed)
+        ours = cells.under_printed_names(counts[CLUSTER], names)
         ours = ours[ours["benchmark"].isin(named)]  # not those of curves
         behind = as_printed[COUNTED].drop_duplicates()
         counts[CLUSTER] = ours.merge(behind, on=COUNTED)

@@ -15,8 +15,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from common.backends.printed import EvalSampling, beside
-from common.comparison.published import order, published, reruns_of
-from common.comparison.spec import spec_of
+from common.comparison.published import (
+    naming_runs,
+    order,
+    other_names,
+    published,
+    reruns_of,
+)
 from common.config.compose import compose
 from common.config.files import ROOT, papers
 from common.config.strict import strict
@@ -45,7 +50,7 @@ def planned(paper: str) -> list[Planned]:
     or figure, with its deviations from the paper. A run of several scales is listed once."""
     config = strict(Reproduce, compose(paper, [], "reproduce"))
     tables = set(published(ROOT / "papers" / paper / "published")["table"])
-    tables |= {one.of_table for one in spec_of(paper).same_runs}
+    tables |= set(other_names(naming_runs(paper))["of_table"])
     found: dict[str, Planned] = {}
     for scale in config.scales:
         if scale.startswith("cluster") or scale == "gpu":
@@ -120,9 +125,10 @@ def items(paper: str, rows: list[Planned], numbers: dict[str, int]) -> Iterator[
     """Yield a markdown table with one line per printed table and per sweep of a figure."""
     yield "| item | printed rows with a configuration | deviations |"
     yield "| --- | --- | --- |"
-    spec, printed = spec_of(paper), published(ROOT / "papers" / paper / "published")
+    printed = published(ROOT / "papers" / paper / "published")
     tables = {table: cells for table, cells in printed.groupby("table")}
-    figures = {row.run.table for row in rows} - {*tables, *(s.of_table for s in spec.same_runs)}
+    figures = {row.run.table for row in rows} - {*tables}
+    figures -= set(other_names(naming_runs(paper))["of_table"])
     for table in sorted([*tables, *figures], key=order):
         cells = tables.get(table, printed[:0])
         wanted = [

@@ -65,11 +65,9 @@ def gather(root: Path, paper: str) -> Gathering:
     fewer = _superseded(configs)
     left_out += [*problems, *fewer.values()]
     found = {run: part for run, part in found.items() if run not in fewer}
-    trained = {
-        run: part.iloc[0][NAMED]
-        for run, part in found.items()
-        if configs[run].get("scope") == LAPTOP and "optim" in configs[run]
-    }
+    trained = [
+        run for run in found if configs[run].get("scope") == LAPTOP and "optim" in configs[run]
+    ]
     for run, method in labelled(trained).items():
         found[run] = found[run].assign(method=method)
     parts: dict[str, tuple[list, list, list]] = {}

@@ -1,13 +1,11 @@
-"""Which runs one line of a comparison averages: runs that differ only in the seed and, for a row of
-a paper's tables, that a sweep plans."""
+"""Which runs one line of a comparison averages: runs that differ only in the seed."""
 
 import json
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 
-import pandas as pd
-
-from common.experiment import APART
+from common.experiment import APART, Experiment
 from common.results.collect import config_of
 from common.results.files import config_hash
 from common.results.provenance import meta_of
@@ -15,6 +13,7 @@ from common.results.provenance import meta_of
 BASE_SEED = "model.pretrain.seed"  # goes with the run's own seed
 # Keys of a run's configuration on which no number depends, and those that name it.
 IGNORED = (*APART, "paper", "name", "seed", "optim.gradient_checkpointing")
+NOT_PLANNED = "not planned"
 
 
 def settings(run: Path) -> dict[str, object]:
@@ -32,53 +31,60 @@ def _flat(node: dict, prefix: str = "") -> dict[str, object]:
     return found
 
 
-def differing(several: list[dict[str, object]]) -> list[str]:
+def differing(several: Sequence[dict[str, object]]) -> list[str]:
     """Return the keys whose values differ; a key that is not there has the value None."""
     keys = dict.fromkeys(key for one in several for key in one)
     return [key for key in keys if any(x.get(key) != several[0].get(key) for x in several)]
 
 
-def labelled(runs: dict[Path, pd.Series]) -> dict[Path, str]:
-    """Return the method that each training run in a paper's results is shown as. `runs` has the
-    table, model, method and seed that each was started with.
+def placed(x: Experiment) -> Experiment:
+    """Return `x` as the sweeps of its paper show it. A run that a sweep trains, whatever the seed,
+    gets the scope, table and label that it has there. Any other run with a sweep's table and label
+    is named after what differs from the sweep's runs, so that no claim reads it."""
+    from common.sweeps.plan import planned, run_name  # imported here: it loads torch
 
-    A run that a sweep plans in this table keeps its method, and any other run that claims this
-    table and method is named after what differs from the plan. Where no sweep plans the method,
-    runs with other settings are named after what differs between them. A line has each seed once.
-    """
+    seeds, name = [x.seed], x.name
+    for run in planned(x.paper, seeds, lambda sweep, row: run_name(sweep, row) == name):
+        if run.run_id == x.run_id:
+            x = replace(x, scope=run.scope, table=run.table, label=run.label)
+            if run.optim.steps == x.optim.steps:
+                return x
+    table = x.table
+    named = planned(x.paper, seeds, lambda sweep, row: sweep.table == table)
+    theirs = [run for run in named if (run.paper, run.label) == (x.paper, x.label)]
+    alike = any((run.run_id, run.optim.steps) == (x.run_id, x.optim.steps) for run in theirs)
+    if x.scope == "cluster" or not theirs or alike:
+        return x
+    as_read = [json.loads(json.dumps(asdict(one))) for one in (x, *theirs)]  # lists for tuples
+    own, *others = map(_flat, as_read)
+    said = _said(own, differing([*others, own])) or [NOT_PLANNED]
+    return replace(x, label=", ".join([x.label, *said]))
+
+
+def labelled(runs: Sequence[Path]) -> dict[Path, str]:
+    """Return the method that each of these training runs of a paper is shown as: its label. Runs of
+    a label with other settings are named after what differs between them. A line has each seed
+    once."""
     groups: dict[tuple, list[Path]] = {}
-    for run, one in runs.items():
-        groups.setdefault(tuple(one[["table", "model", "method"]]), []).append(run)
-    shown: dict[Path, str] = {}
-    for (table, _, method), group in groups.items():
-        plan = _plan(group[0], table, method, [int(runs[run]["seed"]) for run in group])
+    for run in runs:
+        config = config_of(run)
+        line = config["table"], config["model"]["name"], config["label"]
+        groups.setdefault(line, []).append(run)
+    shown, lines = {}, []
+    for (table, model, label), group in groups.items():
         known = [settings(run) for run in group]
+        keys = differing(known)
         for run, own in zip(group, known, strict=True):
-            keys = differing([*plan.values(), own] if plan else known)
-            said = [f"{key}={own.get(key)}" for key in keys if key != BASE_SEED]
-            more = f"{len(said) - 2} more settings ({config_hash(own)})"
-            said = said if len(said) <= 3 else [*said[:2], more]
-            said = said or ["not planned"] * bool(plan)
-            said = [] if (run.name, own.get("optim.steps")) in plan else said
-            shown[run] = ", ".join([method, *said])
-    lines = [(shown[run], *runs[run][["table", "model", "seed"]]) for run in shown]
+            shown[run] = ", ".join([label, *_said(own, keys)])
+            lines.append((shown[run], table, model, config_of(run)["seed"]))
     return {
-        run: f"{name}, run {run.name[-8:]}" if lines.count((name, *key)) > 1 else name
-        for run, (name, *key) in zip(shown, lines, strict=True)
+        run: f"{line[0]}, run {run.name[-8:]}" if lines.count(line) > 1 else line[0]
+        for run, line in zip(shown, lines, strict=True)
     }
 
 
-def _plan(
-    run: Path, table: str, method: str, seeds: list[int]
-) -> dict[tuple[str, int], dict[str, object]]:
-    """Return the settings of the runs with these seeds that the sweeps of this run's paper plan in
-    the table under this label, by run id and number of steps; {} where there are none."""
-    from common.sweeps.plan import planned, rows  # imported here: it loads torch
-
-    def wanted(sweep, row: str) -> bool:
-        return sweep.table == table and rows(paper).get(row, {}).get("label") == method
-
-    paper, smoke = config_of(run).get("paper", ""), run.parents[1].name == "smoke"
-    found = [x for x in planned(paper, seeds, wanted, smoke) if x.paper == paper]
-    as_read = (json.loads(json.dumps(asdict(x))) for x in found)  # lists for tuples
-    return {(x.run_id, x.optim.steps): _flat(y) for x, y in zip(found, as_read, strict=True)}
+def _said(own: dict[str, object], keys: list[str]) -> list[str]:
+    """Return the settings `keys` of a run as text, of many the first two."""
+    said = [f"{key}={own.get(key)}" for key in keys if key != BASE_SEED]
+    more = f"{len(said) - 2} more settings ({config_hash(own)})"
+    return said if len(said) <= 3 else [*said[:2], more]

@@ -4,10 +4,8 @@ A cell's column `run` names the row (named experiment configuration) whose run i
 rows whose runs make it together, separated by ";". It is empty where no row does."""
 
 import re
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Literal
 
 import pandas as pd
 
@@ -15,34 +13,8 @@ from common.config.files import ROOT
 from common.config.rows import rows, tables
 from common.results.checks import check_rows
 
-How = Literal["min", "max", "mean"]
-
-
-@dataclass(frozen=True)
-class SameRun:
-    """A printed row that reuses the runs of another printed row: (`table`, `method`) is the same
-    run as (`of_table`, `of_method`). With `steps`, its benchmarks are named "NAME, step N". With
-    `benchmark`, the run's one benchmark is printed under that name."""
-
-    table: str
-    method: str
-    of_table: str
-    of_method: str
-    steps: tuple[int, ...] = ()
-    benchmark: str = ""
-
-
-@dataclass(frozen=True)
-class Joined:
-    """A printed cell made from several runs: the least, the largest or the mean of their
-    `of_metric`, once all runs are there. `of`: table and method of each run."""
-
-    table: str
-    method: str
-    metric: str
-    how: How
-    of_metric: str
-    of: tuple[tuple[str, str], ...]
+ROW = ["table", "model", "method"]  # name a printed row
+OF_RUN = ["of_table", "of_method"]  # the table and method that the results of its run have
 
 
 def published(folder: Path) -> pd.DataFrame:
@@ -81,44 +53,34 @@ def reruns_of(paper: str, cells: pd.DataFrame) -> set[tuple[str, str]]:
 
 @cache
 def naming_runs(paper: str) -> pd.DataFrame:
-    """Return the printed cells that name a run, or several."""
+    """Return the printed cells that name a run, or several, once for each of these, with the
+    columns OF_RUN. `several`: the cell is made of several runs."""
     printed = published(ROOT / "papers" / paper / "published")
-    return printed.dropna(subset=["run"]) if "run" in printed else printed.iloc[:0].assign(run="")
+    if "run" not in printed:  # a paper that was just begun
+        printed = printed.assign(run=None)
+    printed = printed.dropna(subset=["run"])
+    runs = printed["run"].astype(str).str.split(";")
+    each = printed.assign(run=runs, several=runs.str.len() > 1).explode("run")
+    of_method = [rows(paper)[run]["label"] for run in each["run"]]
+    return each.assign(of_table=each["run"].map(tables(paper)), of_method=of_method)
 
 
-def same_runs(paper: str) -> list[SameRun]:
-    """Return the printed rows that name a run of another table or of another label."""
-    printed = naming_runs(paper)
-    alone, found = printed[~printed["run"].str.contains(";")], {}
-    for (table, method, _), cells in alone.groupby(["table", "method", "model"], sort=False):
-        for run, its in cells.groupby("run", sort=False):
-            benchmarks = its["benchmark"].astype(str)
-            steps = benchmarks.str.extract(r", step (\d+)$")[0].dropna().astype(int)
-            several = cells["run"].nunique() > 1  # one for each benchmark
-            of = (tables(paper)[run], rows(paper)[run]["label"])
-            if (table, method) != of:
-                one = SameRun(
-                    *(table, method, *of),
-                    steps=tuple(dict.fromkeys(map(int, steps))),
-                    benchmark=benchmarks.iloc[0] if several else "",
-                )
-                found[one] = None
-    return list(found)
-
-
-def joined(paper: str, how: dict[tuple[str, str], tuple[How, str]]) -> list[Joined]:
-    """Return the printed cells that name several runs. `how`: (table, metric) -> how the runs'
-    values are joined, and the metric of these values."""
-    printed = naming_runs(paper)
-    found = []
-    for cell in printed[printed["run"].str.contains(";")].to_dict("records"):
-        of = tuple(
-            (tables(paper)[run], rows(paper)[run]["label"]) for run in cell["run"].split(";")
-        )
-        table, metric = cell["table"], cell["metric"]
-        by, of_metric = how[table, metric]
-        found.append(Joined(table, cell["method"], metric, by, of_metric, of))
-    return found
+def other_names(named: pd.DataFrame) -> pd.DataFrame:
+    """Return those of the printed rows (`naming_runs`) whose run has its results under another
+    table or method: ROW, OF_RUN, `suffix`, `step` and `as_benchmark`. A row whose benchmarks are
+    named "NAME, step N" has the results of `step` N, with this `suffix` to their benchmarks. A row
+    with another run for each benchmark has each run's one benchmark under the printed name
+    `as_benchmark`. For any other row, which has all results of its run, these are missing."""
+    cells = named[~named["several"]]
+    at = cells["benchmark"].astype(str).str.extract(r"(, step (\d+))$")
+    many = cells.groupby(ROW, sort=False)["run"].transform("nunique") > 1
+    cells = cells.assign(
+        suffix=at[0].fillna(""),
+        step=at[1].astype(float),
+        as_benchmark=cells["benchmark"].where(many),
+    )
+    own = (cells["of_table"] == cells["table"]) & (cells["of_method"] == cells["method"])
+    return cells.loc[~own, [*ROW, *OF_RUN, "suffix", "step", "as_benchmark"]].drop_duplicates()
 
 
 def labels(home: Path) -> set[str]:

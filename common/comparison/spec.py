@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal
 import pandas as pd
 from pydantic import BeforeValidator, Field
 
-from common.comparison.published import How, Joined, SameRun, joined, same_runs
 from common.config.files import ROOT, read
 from common.config.resolve import named
 from common.config.strict import strict
@@ -114,7 +113,7 @@ class Stated:
     # how a cluster run's rows become printed cells
     averages: dict[str, list[str]] = field(default_factory=dict)  # printed mean -> its benchmarks
     # printed cells made of several runs: table, printed metric, how, metric of the runs
-    joined: list[tuple[str, str, How, str]] = field(default_factory=list)
+    joined: list[tuple[str, str, Literal["min", "max", "mean"], str]] = field(default_factory=list)
     metrics: dict[str, str] = field(default_factory=dict)  # our metric -> as printed
     # printed table -> the training step that its cells are read at. "peak": the best step of each
     # cell; "peak of average": the best step of its run by the mean over the benchmarks of
@@ -141,11 +140,9 @@ class Stated:
 @dataclass(frozen=True, kw_only=True)
 class Spec(Stated):
     """The content of a paper's comparison: what its compare.yaml states, with the sizes of
-    `evaluated` among its `problems`, and what its printed cells say about their runs."""
+    `evaluated` among its `problems`."""
 
     paper: str
-    same_runs: list[SameRun] = field(default_factory=list)
-    joins: list[Joined] = field(default_factory=list)
 
 
 @cache
@@ -162,9 +159,7 @@ def spec_of(paper: str) -> Spec:
         name: read(ROOT / "configs" / "eval" / f"{file}.yaml")["prompts"]["kept"]
         for name, file in stated.evaluated.items()
     }
-    how = {(table, metric): (how, of) for table, metric, how, of in stated.joined}
-    known = vars(stated) | {"problems": sizes | stated.problems}
-    return Spec(**known, paper=paper, same_runs=same_runs(paper), joins=joined(paper, how))
+    return Spec(**vars(stated) | {"problems": sizes | stated.problems}, paper=paper)
 
 
 def matches(frame: pd.DataFrame, where: Where) -> pd.Series:

@@ -216,16 +216,6 @@ def planned(
     return found
 
 
-def placed(x: Experiment) -> Experiment:
-    """Return `x` with the table, label and scope of the sweep that trains the same run, whatever
-    the seed, so that a run that is started by its name is shown where the sweep's runs are. Return
-    `x` itself where no sweep trains it."""
-    for run in planned(x.paper, [x.seed], lambda sweep, row: run_name(sweep, row) == x.name):
-        if run.run_id == x.run_id:
-            return replace(x, scope=run.scope, table=run.table, label=run.label)
-    return x
-
-
 def run_name(sweep: Sweep, row: str) -> str:
     """Return the name that a row has in run ids: its own without the folder, unless the sweep sets
     one."""

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from made_up_runs import MATH, cell, cluster_run
+from made_up_runs import MATH, cell, cluster_run, named
 from refuses import refuses, refuses_file
 from tiny import ROOT
 
@@ -17,7 +17,8 @@ from common.claims.select import indexed
 from common.comparison import cells, compare, published, text
 from common.comparison.cells import with_best, with_sampling
 from common.comparison.gather import REFERENCE
-from common.comparison.spec import Refused, SameRun, Spec, spec_of
+from common.comparison.published import other_names
+from common.comparison.spec import Refused, Spec, spec_of
 from common.metrics.noise import SEED_SD
 from common.results.files import write
 from papers.over_sharpening.compare import kernel_cells
@@ -110,7 +111,7 @@ def test_a_printed_best_is_of_the_counts_with_the_plain_reading_beside_it():
     best = rows[rows["metric"] == "best@2"].set_index("step")
     assert best["value"].to_dict() == {10: 50.0, 20: 75.0}
     assert best["stderr"].to_dict() == {10: 50.0, 20: 0.0}
-    shown = cells.as_printed(spec, rows, printed(75.0, "75.0", "PASS@2"))
+    shown = cells.as_printed(spec, rows, named())
     assert shown.set_index("metric")["value"].to_dict() == {
         "pass@2": 100.0,
         "best@2": 75.0,
@@ -122,9 +123,7 @@ def test_a_printed_best_is_of_the_counts_with_the_plain_reading_beside_it():
     assert "best@2" in one["reason"]
     assert "100.00" in one["reason"]
     plain_only = replace(spec, metrics={"pass@2": "PASS@2"})  # the other reading
-    shown = cells.as_printed(
-        plain_only, with_best(plain_only, plain, indexed(counts)), printed(0, "")
-    )
+    shown = cells.as_printed(plain_only, with_best(plain_only, plain, indexed(counts)), named())
     assert shown.set_index("metric")["value"]["PASS@2"] == 100.0
     assert len(with_best(spec, plain, indexed(counts[:0]))) == 2  # nothing without counts
 
@@ -155,14 +154,17 @@ def test_a_cell_without_a_rerun_is_not_run_or_not_reproducible():
 def test_runs_stand_for_all_rows_that_are_theirs_and_for_averages():
     spec = replace(
         PLAIN,
-        same_runs=[SameRun("t3", "A (N=8)", "t", "A", (10,)), SameRun("t2", "A2", "t", "A")],
         averages={"Avg": ["b", "c"]},
         metrics={"pass@1": "AVG@8"},
     )
     both = pd.concat([rerun(10.0, stderr=3.0), rerun(20.0, stderr=4.0).assign(benchmark="c")])
     rows = pd.concat([both.assign(step=10), both.assign(step=20, value=[30.0, 50.0])])
     rows = rows.assign(k=1, unit="percent")
-    there = pd.DataFrame({"table": ["t3", "t2"], "model": "m", "method": ["A (N=8)", "A2"]})
+    there = named(
+        ("t3", "A (N=8)", "t", "A", "b, step 10"),
+        ("t2", "A2", "t", "A", "b"),
+        ("t", "A") * 2 + ("b",),
+    )
     rows = pd.concat([rows, rows.assign(model="other")])  # which t2 and t3 do not have
     out = cells.as_printed(spec, rows, there)
     assert set(out.loc[out["model"] == "other", "table"]) == {"t"}
@@ -246,9 +248,6 @@ def test_footnotes_touch_cells_that_are_there(paper):
     notes = cells.footnotes(spec, frame)
     assert set(spec.footnotes) <= listed
     assert {one for note in notes for one in note.split(";")} - {""} == set(spec.footnotes)
-    assert {(one.table, one.method) for one in spec.same_runs} <= set(
-        frame[["table", "method"]].itertuples(index=False, name=None)
-    )
     assert set(spec.problems) | set(spec.averages) <= set(frame["benchmark"])
     for one in spec.not_reproducible:
         assert cells.matches(frame, one.where).any()
@@ -369,9 +368,10 @@ def test_a_clusters_summary_has_every_metric_at_its_own_step():
 
 def test_two_runs_that_speak_for_one_cell_are_named_and_neither_counts():
     two = pd.concat([rerun(10.0), rerun(20.0).assign(run_id="s", step=2)], ignore_index=True)
-    kept, messages = cells.one_run_each(PLAIN, two)
+    names = other_names(named())
+    kept, messages = cells.one_run_each(PLAIN, two, names)
     assert kept.empty
     assert messages[0].startswith("t, m, A, b, seed 0: r and s both have it")
     by_step = replace(PLAIN, steps={"t": 2})
-    assert len(cells.one_run_each(by_step, two)[0]) == 2  # evaluations of two checkpoints
-    assert cells.one_run_each(PLAIN, two[:1])[1] == []
+    assert len(cells.one_run_each(by_step, two, names)[0]) == 2  # evaluations of two checkpoints
+    assert cells.one_run_each(PLAIN, two[:1], names)[1] == []

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from made_up_runs import named
 
 from common.claims import gaps
 from common.claims.select import indexed
@@ -54,7 +55,7 @@ def compared(spec: Spec, print_: pd.DataFrame, *tables: pd.DataFrame) -> pd.Data
     )
     both = pd.concat(tables, ignore_index=True)
     rows = with_sampling(rows.reset_index(drop=True), indexed(both))
-    return gains(spec, print_, as_printed(spec, rows, print_), both)
+    return gains(spec, print_, as_printed(spec, rows, named()), both)
 
 
 def drawn(rng, rates, shift=0.0):

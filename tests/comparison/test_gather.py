@@ -14,6 +14,7 @@ from tiny import ROOT
 from common.claims.judge import load as claims_of
 from common.comparison.compare import assess, methods_of, summary
 from common.comparison.gather import LAPTOP, STUDY, gather, gathered, of_study
+from common.comparison.lines import placed
 from common.comparison.spec import spec_of
 from common.experiment import load
 from common.results.run import Run
@@ -23,7 +24,7 @@ REFERENCE = ROOT / "results" / "reference"
 
 def trained(root, *words, paper="f_grpo") -> Path:
     """A finished run of `rlvr train paper=... words`, of made-up counts."""
-    return finished(root, load([*words], paper))
+    return finished(root, placed(load([*words], paper)))
 
 
 def lines(root, paper="f_grpo") -> dict[str, int]:

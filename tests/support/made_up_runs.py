@@ -109,3 +109,10 @@ def cell(result, method="GRPO", benchmark="AIME24", metric="pass@1", table="tabl
     ]
     assert len(hit) == 1
     return hit.iloc[0]
+
+
+def named(*lines) -> pd.DataFrame:
+    """Printed cells that name runs: (table, method, table and method of the run, benchmark)."""
+    columns = ["table", "method", "of_table", "of_method", "benchmark"]
+    cells = pd.DataFrame(lines, columns=columns)
+    return cells.assign(model="m", metric="pass@1", run=cells["of_method"], several=False)
