@@ -39,9 +39,9 @@ from common.comparison.gather import (
     of_study,
 )
 from common.comparison.published import labels, naming_runs, other_names, published_checked
-from common.comparison.replication import replication
 from common.comparison.spec import Spec, spec_of
-from common.config.files import ROOT, STUDY, known_paper, names
+from common.config.files import ROOT, STUDY, known_paper
+from common.config.files import names as files_of
 from common.config.words import options
 from common.errors import require
 from common.results import provenance
@@ -65,13 +65,10 @@ class Comparison:
     notes: pd.DataFrame  # the paper's inconsistencies
     runs: pd.DataFrame  # provenance.COLUMNS
     left_out: list[str]
-    scopes: dict[str, pd.DataFrame]  # the rows that claims are about
     cluster: Gathered  # cluster runs, without rows that two runs give for one cell
     found: dict[str, Gathering]  # what was gathered of the paper's runs and of the study's
     # the gain of every printed pair of method and baseline, gains.COLUMNS
     gains: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=COLUMNS))
-    # own laptop rows against the committed ones, replication.COLUMNS; empty if they are the same
-    replicated: pd.DataFrame = field(default_factory=pd.DataFrame)
 
 
 def main(words: list[str]) -> None:
@@ -84,8 +81,7 @@ def main(words: list[str]) -> None:
 def compare(spec: Spec, root: Path) -> None:
     """Print the comparison, and write it to <root>/<paper>/: claims.csv, gaps.csv, cells.csv
     (printed cells with a rerun), comparison.csv (all reruns), comparison.md, and,
-    where there is something in them, replication.csv, gains.csv and the paper's figures of cluster
-    rows."""
+    where there is something in them, gains.csv and the paper's figures of cluster rows."""
     from common.comparison import cluster_figures
     from common.comparison import text as compare_text
 
@@ -110,7 +106,6 @@ def compare(spec: Spec, root: Path) -> None:
         "comparison": result.summary[rerun],
     }
     tables |= {"gains": result.gains} if result.gains["rerun"].notna().any() else {}
-    tables |= {"replication": result.replicated} if len(result.replicated) else {}
     for name, table in tables.items():
         write_csv(folder / f"{name}.csv", table)
     made = cluster_figures.draw(spec, root, result.cells, result.cluster)
@@ -121,52 +116,25 @@ def compare(spec: Spec, root: Path) -> None:
     print(f"next:      rlvr report results_dir={quote(str(root))}")
 
 
-def assess(spec: Spec, root: Path, reference: Path = REFERENCE) -> Comparison:
-    """Compare the finished runs below `root` with the paper, and the laptop runs also with the
-    committed ones in `reference`."""
-    found, of_all = gather(root, spec.paper), gather(root, STUDY)
-    problems, reruns = list(found.left_out), {}
-    for scope in RERUNS:
-        reruns[scope], more = gathered(root, spec.paper, scope, found)
-        problems += more
+def assess(spec: Spec, root: Path) -> Comparison:
+    """Compare the finished runs below `root` with the paper."""
     home = ROOT / "papers" / spec.paper
     stated = load(home / "claims.yaml")
-    study, more = of_study(root, methods_of(stated), of_all)
-    problems += more
-    reruns[LAPTOP] = joined(reruns[LAPTOP], study)
-    printed, more = published_checked(home / "published")
-    problems += more
-    place = str(root / spec.paper / CLUSTER / "metrics.csv.gz")
-    named = naming_runs(spec.paper)
-    names_of_runs = other_names(named)
-    shared = names_of_runs.groupby("of_table")["table"].agg(set).to_dict()
-    ours = labels(home).union(names("eval"), spec.unprinted, *spec.averages.values())
-    problems += check_names(reruns[CLUSTER].rows, printed, place, ours, shared)
-    tables = [reruns[scope].runs for scope in RERUNS]
+    printed, left_out = published_checked(home / "published")
+    found = {paper: gather(root, paper) for paper in (spec.paper, STUDY)}
+    read = {
+        LAPTOP: _on_a_laptop(spec, root, stated, found),
+        CLUSTER: _on_a_cluster(spec, root, printed, found[spec.paper]),
+    }
+    left_out = [*found[spec.paper].left_out, *left_out]
+    left_out += [message for one in read.values() for message in one.left_out]
+    tables = [one.results.runs for one in read.values()]
     runs = pd.concat([frame for frame in tables if len(frame)] or tables, ignore_index=True)
-    for scope, one in reruns.items():
-        whole, more = cells.one_source_each(one.rows, one.runs)
-        problems += more
-        reruns[scope] = replace(one, rows=whole)
-    alone, more = cells.one_run_each(spec, reruns[CLUSTER].rows, names_of_runs)
-    behind = indexed(reruns[CLUSTER].counts)
-    alone = with_sampling(with_best(spec, alone, behind), behind)
-    problems += more
-    reruns[CLUSTER] = replace(reruns[CLUSTER], rows=alone)
-    rows = {scope: one.rows for scope, one in reruns.items()}
-    as_printed = cells.as_printed(spec, rows[CLUSTER], named)
-    own = with_own_rows(spec, root, reruns, as_printed, printed)
-    scopes = {"published": printed, **own}
-    counts: dict[str, pd.DataFrame | Counts] = dict(
-        _counts(spec, reruns, as_printed, printed, names_of_runs)
+    rows = {scope: one.rows for scope, one in read.items() if len(one.rows)}
+    counts = {scope: one.counts for scope, one in read.items()}
+    verdicts, gaps, more = judge.judge(
+        stated, {"published": printed, **rows}, counts, spec.averages
     )
-    named = [str(one.get("table", "")) for one in _selectors(stated)]
-    equal, areas = at_equal_accuracy(study.counts, named)
-    if len(equal):
-        scopes[LAPTOP] = pd.concat([scopes[LAPTOP], equal], ignore_index=True)
-        counts[LAPTOP] = replace(indexed(reruns[LAPTOP].counts), areas=areas)
-    verdicts, gaps, more = judge.judge(stated, scopes, counts, spec.averages)
-    problems += more
     states = provenance.states_of(runs)
     for scope in judge.SCOPES:
         numbers = "computed" if scope in RERUNS else ""  # a number without a run
@@ -174,25 +142,93 @@ def assess(spec: Spec, root: Path, reference: Path = REFERENCE) -> Comparison:
             provenance.of_runs(ids, states) or ("" if verdict in judge.WITHOUT else numbers)
             for ids, verdict in verdicts[[f"{scope}_runs", scope]].itertuples(index=False)
         ]
-    measured = own.get(CLUSTER, as_printed)
-    table = cells.compare_cells(spec, printed, measured, spec.exact(root), runs)
+    shown = {scope: one.shown for scope, one in read.items()}
     listed = home / "published" / "inconsistencies.csv"  # a paper may have none
-    notes = pd.read_csv(listed, keep_default_na=False) if listed.exists() else pd.DataFrame()
     return Comparison(
         spec=spec,
         verdicts=verdicts,
         gaps=gaps,
-        gains=gains(spec, printed, as_printed, counts[CLUSTER]),
-        cells=table,
-        summary=summary({"published": printed, **rows, CLUSTER: as_printed}, runs),
-        notes=notes,
+        gains=gains(spec, printed, shown[CLUSTER], counts[CLUSTER]),
+        cells=cells.compare_cells(spec, printed, read[CLUSTER].rows, spec.exact(root), runs),
+        summary=summary({"published": printed, **shown}, runs),
+        notes=pd.read_csv(listed, keep_default_na=False) if listed.exists() else pd.DataFrame(),
         runs=runs,
-        left_out=list(dict.fromkeys(problems)),
-        scopes=scopes,
-        cluster=reruns[CLUSTER],
-        found={spec.paper: found, STUDY: of_all},
-        replicated=replication(study.rows, of_study(reference, methods_of(stated))[0].rows),
+        left_out=list(dict.fromkeys([*left_out, *more])),
+        cluster=read[CLUSTER].results,
+        found=found,
     )
+
+
+@dataclass(frozen=True)
+class Read:
+    """What was read of one scope."""
+
+    results: Gathered  # its runs', without rows that two sources or two runs give for one cell
+    shown: pd.DataFrame  # the rows that the comparison shows
+    rows: pd.DataFrame  # the rows that claims are about
+    counts: pd.DataFrame | Counts  # behind these
+    left_out: list[str]
+
+
+def _on_a_laptop(spec: Spec, root: Path, stated: list[Claim], found: dict[str, Gathering]) -> Read:
+    """Return the results of the paper's runs on a laptop and of the study, with the rows of theory
+    and simulation, and with the study's diversity at equal accuracy."""
+    own, left_out = gathered(root, spec.paper, LAPTOP, found[spec.paper])
+    study, more = of_study(root, methods_of(stated), found[STUDY])
+    whole = joined(own, study)
+    rows, conflicts = cells.one_source_each(whole.rows, whole.runs)
+    named = [str(one.get("table", "")) for one in _selectors(stated)]
+    equal, areas = at_equal_accuracy(study.counts, named)
+    counts = indexed(whole.counts)
+    return Read(
+        results=replace(whole, rows=rows),
+        shown=rows,
+        rows=_together([rows, *spec.own_rows(root), equal]),
+        counts=replace(counts, areas=areas),
+        left_out=[*left_out, *more, *conflicts],
+    )
+
+
+def _on_a_cluster(spec: Spec, root: Path, printed: pd.DataFrame, found: Gathering) -> Read:
+    """Return the results of the paper's cluster runs under the names of printed cells, with what
+    their logs give."""
+    whole, left_out = gathered(root, spec.paper, CLUSTER, found)
+    named = naming_runs(spec.paper)
+    names = other_names(named)
+    place = str(root / spec.paper / CLUSTER / "metrics.csv.gz")
+    shared = names.groupby("of_table")["table"].agg(set).to_dict()
+    home = ROOT / "papers" / spec.paper
+    ours = labels(home).union(files_of("eval"), spec.unprinted, *spec.averages.values())
+    left_out += check_names(whole.rows, printed, place, ours, shared)
+    rows, conflicts = cells.one_source_each(whole.rows, whole.runs)
+    rows, twice = cells.one_run_each(spec, rows, names)
+    behind = indexed(whole.counts)
+    rows = with_sampling(with_best(spec, rows, behind), behind)
+    shown, counts = cells.as_printed(spec, rows, named), whole.counts
+    parts = [rows]
+    if len(shown):  # other steps of a printed cell do not count
+        taken = pd.MultiIndex.from_frame(printed[["table", "benchmark"]])
+        rest = rows[~pd.MultiIndex.from_frame(rows[["table", "benchmark"]]).isin(taken)]
+        parts = [pd.concat([shown, rest]).drop_duplicates([*KEY, "seed", "step"])]
+        parts += spec.logged_rows(root, rows)
+    if len(counts):
+        counts = cells.under_printed_names(counts, names)
+        read = set(printed["benchmark"]).union(*spec.averages.values())
+        counts = counts[counts["benchmark"].isin(read)]  # not those of curves
+        counts = counts.merge(shown[COUNTED].drop_duplicates(), on=COUNTED)
+    return Read(
+        results=replace(whole, rows=rows),
+        shown=shown,
+        rows=_together(parts),
+        counts=counts,
+        left_out=[*left_out, *conflicts, *twice],
+    )
+
+
+def _together(parts: list[pd.DataFrame]) -> pd.DataFrame:
+    """Return the rows of all parts, in their order."""
+    there = [part for part in parts if len(part)] or parts[:1]
+    return pd.concat(there, ignore_index=True)
 
 
 def _selectors(stated: list[Claim]) -> list[dict]:
@@ -207,49 +243,6 @@ def methods_of(stated: list[Claim]) -> set[str]:
         found = AT_EQUAL.fullmatch(str(one.get("table", "")))
         named.update(found.groups() if found else [str(one.get("method"))])
     return named
-
-
-def _counts(
-    spec: Spec,
-    reruns: dict[str, Gathered],
-    as_printed: pd.DataFrame,
-    printed: pd.DataFrame,
-    names: pd.DataFrame,
-) -> dict[str, pd.DataFrame]:
-    """Return the counts of each scope; for the cluster, only those behind the rows `as_printed`."""
-    counts = {scope: one.counts for scope, one in reruns.items()}
-    if len(counts[CLUSTER]):
-        named = set(printed["benchmark"]).union(*spec.averages.values())
-        ours = cells.under_printed_names(counts[CLUSTER], names)
-        ours = ours[ours["benchmark"].isin(named)]  # not those of curves
-        behind = as_printed[COUNTED].drop_duplicates()
-        counts[CLUSTER] = ours.merge(behind, on=COUNTED)
-    return counts
-
-
-def with_own_rows(
-    spec: Spec,
-    root: Path,
-    reruns: dict[str, Gathered],
-    as_printed: pd.DataFrame,
-    printed: pd.DataFrame,
-) -> dict[str, pd.DataFrame]:
-    """Return, for each rerun scope, the rows that claims are about: measured rows and readings of
-    them. Rows of theory and simulation belong to the laptop."""
-    scopes = {}
-    for scope, one in reruns.items():
-        frame = one.rows
-        parts = [frame]
-        parts += spec.own_rows(root) if scope == LAPTOP else []
-        if scope == CLUSTER and len(as_printed):  # other steps of a printed cell do not count
-            taken = pd.MultiIndex.from_frame(printed[["table", "benchmark"]])
-            rest = frame[~pd.MultiIndex.from_frame(frame[["table", "benchmark"]]).isin(taken)]
-            parts = [pd.concat([as_printed, rest]).drop_duplicates([*KEY, "seed", "step"])]
-            parts += spec.logged_rows(root, frame)
-        parts = [part for part in parts if len(part)]
-        if parts:
-            scopes[scope] = pd.concat(parts, ignore_index=True)
-    return scopes
 
 
 def summary(rows: dict[str, pd.DataFrame], runs: pd.DataFrame) -> pd.DataFrame:

@@ -19,7 +19,6 @@ from rich.table import Table
 from common.claims import text as claim_text
 from common.claims.file import LAPTOP, PUBLISHED, Claim
 from common.claims.judge import WITHOUT
-from common.comparison import replication
 from common.comparison.gains import NOT_RUN, VERDICTS
 from common.comparison.published import order as place
 from common.comparison.spec import MEASURES, Columns
@@ -128,23 +127,6 @@ def legend(shown: Iterable[Grid]) -> str:
     return "; ".join(f"{mark} {text}" for mark, text in LEGEND.items() if mark in ends)
 
 
-def replicated(found: pd.DataFrame, laptop: Columns) -> list[Grid]:
-    """Return a table for each laptop table of replication.COLUMNS."""
-    order = [" ".join(pair) for pair in laptop.values()]
-    made = []
-    for name, frame in found.groupby("table", sort=False):
-        cells = []
-        for row in _objects(frame):
-            digits = 1 if row["unit"] == "percent" else 2
-            texts = {side: rounded(row[side], digits) for side in ("stored", "own")}
-            texts["own"] += replication.MARKS[row["verdict"]]
-            texts["own - stored"] = rounded(row["difference"], digits, "+")
-            column = f"{row['benchmark']} {row['metric']}"
-            cells.append((row["model"], row["method"], column, texts))
-        made.append(grid(f"{table_title(str(name))}: stored, and your own rerun", cells, order))
-    return made
-
-
 def means(title: str, frame: pd.DataFrame, columns: Columns) -> Grid:
     """Return rows of a comparison's summary, a column for each title -> (benchmark, metric)."""
     titles = {pair: name for name, pair in columns.items()}
@@ -169,8 +151,6 @@ def markdown(x) -> str:
         parts += ["\n" + as_markdown(one) for one in shown.values()]
         marks = legend(shown.values())
         parts.append(f"\n{marks}\n" * bool(marks))
-    for one in replicated(x.replicated, MEASURES) if len(x.replicated) else ():
-        parts += ["\n" + as_markdown(one), f"\n{replication.LEGEND}\n"]
     lines = [f"- {verdict}{said}\n" for verdict, said in apart(x.cells)]
     parts += ["\n## Cells that are not within noise\n", *lines] if lines else []
     published = x.summary[x.summary["scope"] == "published"]
@@ -231,7 +211,7 @@ def _effect(gaps: pd.DataFrame, claim: str, scope: str, verdict: str = "") -> st
 
 
 def terminal(x) -> str:
-    """Return how many claims, gains, printed cells and own runs of the study have which verdict."""
+    """Return how many claims, gains and printed cells have which verdict."""
     lines = claim_text.counts(x.verdicts)
     for title, verdicts, order in (
         ("gains over the baselines", x.gains["verdict"], VERDICTS),
@@ -239,8 +219,6 @@ def terminal(x) -> str:
     ):
         if set(verdicts) - {NOT_RUN}:
             lines.append(f"{title}: {_counts(verdicts, order)}")
-    if len(x.replicated):
-        lines.append("rows next to the stored ones: " + _counts(x.replicated["verdict"]))
     return "\n".join(lines)
 
 
