@@ -21,6 +21,7 @@ from rich.console import Console
 
 from common.claims import judge
 from common.claims.file import Claim, load
+from common.claims.kinds import kinds
 from common.claims.select import COUNTED, Counts, indexed
 from common.comparison import cells
 from common.comparison.cells import with_best, with_sampling
@@ -143,10 +144,11 @@ def assess(spec: Spec, root: Path) -> Comparison:
             for ids, verdict in verdicts[[f"{scope}_runs", scope]].itertuples(index=False)
         ]
     shown = {scope: one.shown for scope, one in read.items()}
+    kind = kinds(stated, gaps, set(shown[LAPTOP]["table"]))
     listed = home / "published" / "inconsistencies.csv"  # a paper may have none
     return Comparison(
         spec=spec,
-        verdicts=verdicts,
+        verdicts=verdicts.assign(kind=verdicts["id"].map(kind)),
         gaps=gaps,
         gains=gains(spec, printed, shown[CLUSTER], counts[CLUSTER]),
         cells=cells.compare_cells(spec, printed, read[CLUSTER].rows, spec.exact(root), runs),

@@ -21,12 +21,13 @@ from urllib.parse import quote
 import jinja2
 
 from common.claims.file import LAPTOP, SCOPES
+from common.claims.kinds import KINDS
 from common.claims.single import ONE_RUN
 from common.config.files import REFERENCE, ROOT
 from common.config.words import options
 from common.errors import require
 from common.report import verdicts
-from common.report.verdicts import KINDS, UNCLAIMED, ClaimVerdict, Paper
+from common.report.verdicts import UNCLAIMED, ClaimVerdict, Paper
 from common.results.files import write
 from common.results.provenance import GREY
 

@@ -13,10 +13,11 @@ from pathlib import Path
 import pandas as pd
 
 from common.claims.file import LAPTOP
+from common.claims.kinds import KINDS
 from common.claims.text import difference
 from common.comparison.frontier import ACCURACY, BASE, DIVERSITY, GRPO, LOWER, RATE
 from common.comparison.text import table_title
-from common.report.verdicts import KINDS, Paper
+from common.report.verdicts import Paper
 from common.results.tables import markdown
 from common.sweeps.cost import Range
 

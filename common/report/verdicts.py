@@ -1,4 +1,4 @@
-"""A paper's claims and what came out, from claims.csv, gaps.csv and comparison.csv."""
+"""A paper's claims and what came out, from claims.csv and gaps.csv."""
 
 from __future__ import annotations
 
@@ -8,15 +8,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.claims.file import LAPTOP, PRIMARY, SCOPES, About, Claim, read
+from common.claims.file import PRIMARY, SCOPES, About, Claim, read
 from common.claims.single import ONE_RUN
 
-RL, EXACT, TOY = KINDS = (
-    "RL of a small model",
-    "theory and single measurements",
-    "toys and simulations",
-)
-TOYS = ("toy", "simulation")  # families of claims.yaml; their tables begin with these words
 UNCLAIMED = "not claimed here"
 BH = "Benjamini-Hochberg"
 POINTS = ("pass@", "avg@", "accuracy", "solve_rate", "active_groups")  # metrics in percent
@@ -70,8 +64,6 @@ def paper(name: str, home: Path, folder: Path) -> Paper:
     rows = {row["id"]: row for row in verdicts.to_dict("records")}
     gaps = pd.read_csv(folder / "gaps.csv")
     behind = dict([*gaps.groupby(["claim", "scope"])])
-    summary = pd.read_csv(folder / "comparison.csv")
-    trained = set(summary["table"][summary["scope"] == LAPTOP])
     found = []
     for claim in claims:
         if claim.id not in rows:
@@ -80,8 +72,7 @@ def paper(name: str, home: Path, folder: Path) -> Paper:
         for scope in SCOPES:
             said = row[f"{scope}_numbers"], effect(behind.get((claim.id, scope)), row, scope)
             findings[scope] = ClaimVerdict(row[scope] or UNCLAIMED, *said, row[f"{scope}_state"])
-        on = _kind(claim.family, behind.get((claim.id, LAPTOP)), trained) if claim.laptop else ""
-        found.append(JudgedClaim(**vars(claim), kind=on, findings=findings))
+        found.append(JudgedClaim(**vars(claim), kind=row["kind"], findings=findings))
     about = about or About(paper=name, arxiv="", brief="", says="")
     return Paper(name, about.paper, about.arxiv, about.brief, about.says, found)
 
@@ -94,17 +85,6 @@ def simulated(folder: Path) -> pd.DataFrame:
     columns = ["claim", "world", "seeds", "n", "decided"]
     found = pd.read_csv(path) if path.exists() else pd.DataFrame(columns=columns)
     return found[found["world"] == "as_printed"].fillna({"n": 0})
-
-
-def _kind(family: str, gaps: pd.DataFrame | None, trained: set[str]) -> str:
-    """Return what a laptop decides a claim on: training, a toy, or else theory. `trained` are the
-    tables of trained models."""
-    read = "" if gaps is None else " ".join(str(table) for table in gaps["table"])
-    if family in TOYS or read.startswith(TOYS):
-        return TOY
-    # without a comparison it was not run, or its reading was refused
-    trained = trained | {"at equal pass@1"}
-    return RL if gaps is None or any(table in read for table in trained) else EXACT
 
 
 def effect(gaps: pd.DataFrame | None, row: dict, scope: str) -> str:

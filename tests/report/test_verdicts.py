@@ -6,8 +6,10 @@ import pandas as pd
 import pytest
 from tiny import ROOT
 
+from common.claims.file import load
+from common.claims.kinds import EXACT, RL, TOY, kinds
 from common.report import page, readme, verdicts
-from common.report.verdicts import EXACT, RL, TOY, effect
+from common.report.verdicts import effect
 
 HOME, REFERENCE = ROOT / "papers", ROOT / "results" / "reference"
 CLAIMS = """
@@ -34,6 +36,7 @@ WORDS = {
     "toys": "fails",
     "silent": "",
 }
+ON = {"rl": RL, "reading": RL, "refused": RL, "exact": EXACT, "toys": TOY, "silent": ""}
 
 
 def gap(table: str = "strong", **changed) -> dict:
@@ -47,11 +50,10 @@ def stored(folder, **words):
     folder.mkdir(parents=True)
     gaps = [gap(), gap("theory", claim="exact"), gap("toy_1", claim="toys")]
     pd.DataFrame(gaps).to_csv(folder / "gaps.csv", index=False)
-    summary = {"scope": ["laptop"], "table": ["strong"], "model": ["tiny"]}
-    pd.DataFrame(summary).to_csv(folder / "comparison.csv", index=False)
     empty = {f"{s}_{what}": "" for s in ("published", "cluster") for what in ("numbers", "state")}
     empty |= {"published": "holds", "cluster": "not run", "laptop_state": "", "laptop_numbers": "n"}
-    rows = [{"id": name, "laptop": word} | empty for name, word in (WORDS | words).items()]
+    judged = (WORDS | words).items()
+    rows = [{"id": name, "laptop": word, "kind": ON[name]} | empty for name, word in judged]
     pd.DataFrame(rows).to_csv(folder / "claims.csv", index=False)
     return folder
 
@@ -66,15 +68,10 @@ def written(home):
 def test_claims_have_what_they_were_decided_on(tmp_path):
     home = written(tmp_path / "papers")
     paper = verdicts.paper("p", home, stored(tmp_path / "results" / "p"))
-    kinds = {claim.id: claim.kind for claim in paper.claims}
-    assert kinds == {
-        "rl": RL,
-        "reading": RL,
-        "refused": RL,
-        "exact": EXACT,
-        "toys": TOY,
-        "silent": "",
-    }
+    assert {claim.id: claim.kind for claim in paper.claims} == ON
+    gaps = pd.DataFrame([gap(), gap("theory", claim="exact"), gap("toy_1", claim="toys")])
+    found = kinds(load(home / "p" / "claims.yaml"), gaps, {"strong"})
+    assert found == ON | {"written_later": ""}
     assert (paper.title, paper.arxiv, paper.brief) == ("P", "1234.5678", "an idea")
     assert [claim.id for claim in paper.headlines] == ["rl"]
     found = {claim.id: claim.findings["laptop"].word for claim in paper.claims}
