@@ -137,7 +137,7 @@ def row(gap: Gap, null: float | None, brief: bool = False) -> dict:
     problems = [len(x.problems) for x in values if x.problems]
     shown["n_problems"] = max(problems) if gap.strata else np.nan
     shown["test"] = gap.test
-    shown["subsampling_p"] = np.nan if brief else _subsampling_p(gap)
+    shown["subsampling_p"] = np.nan if brief else subsampling_p(gap)
     if not gap.parts and not gap.single:
         return shown
     shown["low"], shown["high"] = gap.ends
@@ -147,10 +147,11 @@ def row(gap: Gap, null: float | None, brief: bool = False) -> dict:
     return shown
 
 
-def _subsampling_p(gap: Gap) -> float:
-    """Return the p-value of F-GRPO's App. I test of a - b, for n >= 2k; NaN where it does not
-    apply. The finished runs and the problems are fixed and only samples are drawn again. The
-    problems of all shared seeds' pairs of runs are tested together."""
+def subsampling_p(gap: Gap) -> float:
+    """Return the p-value of F-GRPO's App. I test of a - b, for n >= 2k, with DRAWS of m = n / 4 of
+    the n samples; NaN where it does not apply. The finished runs and the problems are fixed and
+    only samples are drawn again. The problems of all shared seeds' pairs of runs are tested
+    together."""
     if [weight for weight, _ in gap.terms] != [1, -1]:
         return np.nan
     a, b = (x for _, x in gap.terms)
@@ -161,13 +162,8 @@ def _subsampling_p(gap: Gap) -> float:
         return np.nan
     c_a, c_b = (np.concatenate([x.counts[x.seeds.index(seed)] for seed in shared]) for x in (a, b))
     strata = [benchmark for benchmark, _ in a.problems] * len(shared)
-    return subsampled_p(c_a, c_b, a.n, a.k, strata)
-
-
-def subsampled_p(c_a: np.ndarray, c_b: np.ndarray, n: int, k: int, strata: list) -> float:
-    """Return the p-value of F-GRPO's App. I test with DRAWS of m = n / 4 of the n samples."""
-    m = max(k, n // 4)
-    (test,) = subsampling_test(c_a, c_b, n=n, ks=[k], m=m, iterations=DRAWS, seed=0, strata=strata)
+    sizes = {"n": a.n, "ks": [a.k], "m": max(a.k, a.n // 4), "iterations": DRAWS}
+    (test,) = subsampling_test(c_a, c_b, **sizes, seed=0, strata=strata)
     return float(test["p"])
 
 

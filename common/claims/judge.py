@@ -163,7 +163,7 @@ def judge(
     ambiguous: dict[str, str] = {}
     for scope, frame in rows.items():
         printed = averages or {} if scope == CLUSTER else {}
-        find = _finder(frame, (counts or {}).get(scope), printed)
+        find = finder(frame, (counts or {}).get(scope), printed)
         for claim in claims:
             if claim.predicate(scope) is None or claim.id in ambiguous:
                 continue
@@ -195,7 +195,7 @@ def judge(
     return *found, list(ambiguous.values())
 
 
-def _finder(
+def finder(
     rows: pd.DataFrame, counts: pd.DataFrame | Counts | None, averages: dict[str, list[str]]
 ) -> Find:
     """Return a function that finds each selector once in these rows."""

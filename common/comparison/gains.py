@@ -9,8 +9,9 @@ Neither accounts for seeds, so the verdict rests on neither.
 import numpy as np
 import pandas as pd
 
-from common.claims.gaps import MIN_SEEDS, subsampled_p
-from common.claims.select import COUNTED, Counts, indexed
+from common.claims.gaps import MIN_SEEDS, combine, on_shared_seeds, subsampling_p
+from common.claims.judge import Find, finder
+from common.claims.select import Missing
 from common.claims.single import KNOWN
 from common.comparison.cells import (
     by_cell,
@@ -21,7 +22,6 @@ from common.comparison.cells import (
 )
 from common.comparison.spec import Spec
 from common.metrics.paired import Interval, over_problems
-from common.metrics.passk import estimate, estimator
 
 PLACE = ["table", "model", "benchmark", "metric"]
 COLUMNS = [
@@ -42,13 +42,12 @@ def gains(
     one further pair of runs, such as the printed one, would lie with 95 %, widened by the rounding
     of the printed numbers. mdd: the smallest gain that such reruns detect four times in five.
     """
-    measured, behind, rows = by_cell(rerun), indexed(counts), []
+    measured, rows = by_cell(rerun), []
+    find = finder(rerun, counts, spec.averages) if len(rerun) else None
     for one in printed_pairs(spec, printed).to_dict("records"):
-        found: dict = {"verdict": NOT_RUN}
-        if sides := _sides(one, measured):
-            tests = _tests(spec, one, sides[0][0], measured, behind)
-            found = tests | _gain(spec, one, *sides)
-        rows.append(one | found)
+        sides = _sides(one, measured)
+        found = {"verdict": NOT_RUN} if sides is None else _gain(spec, one, *sides)
+        rows.append(one | found | (_tests(one, find) if sides and find else {}))
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
@@ -117,44 +116,17 @@ def _gain(spec: Spec, one: dict, a: list[dict], b: list[dict]) -> dict:
     return found | {"mdd": rerun.detectable(), "verdict": word}
 
 
-# ---- the two tests of finished models
-
-
-def _tests(spec: Spec, one: dict, first: dict, measured: dict, behind: Counts) -> dict[str, float]:
-    """Return p_samples and p_problems of a pair, whose method has the row `first`; without those
-    for which there are no counts on the same problems."""
-    of = estimator(str(first.get("measured", one["metric"])))
-    counts = _counts(spec, one, measured, behind) if of else None
-    if of is None or counts is None or of[1] > counts[2]:
+def _tests(one: dict, find: Find) -> dict[str, float]:
+    """Return p_samples and p_problems of a pair; {} where there are no counts on the same
+    problems."""
+    place = {name: None if pd.isna(one[name]) else one[name] for name in PLACE}
+    sides = [place | {"method": one[name]} for name in ("method", "baseline")]
+    try:
+        values = [find(f"gain of {one['method']}", side) for side in sides]
+    except Missing:  # of an average, one of its benchmarks
         return {}
-    c_a, c_b, n, strata = counts
-    apart = 100 * (estimate(of, c_a, n) - estimate(of, c_b, n))
-    tests = {"p_problems": over_problems(apart[None], strata=strata).p()}
-    if of[0] == "pass" and n >= 2 * of[1]:
-        tests["p_samples"] = subsampled_p(c_a, c_b, n, of[1], strata)
-    return tests
-
-
-def _counts(spec: Spec, one: dict, measured: dict, behind: Counts):
-    """Return the correct counts of both sides on the same problems, seed after seed, the number of
-    samples n, and each problem's benchmark; None where counts are missing, or the problems or n
-    differ."""
-    parts: list[tuple] = []
-    for member in spec.averages.get(one["benchmark"], [one["benchmark"]]):
-        sides = _sides(one | {"benchmark": member}, measured)
-        if sides is None:
-            return None
-        a, b = ({row["seed"]: row for row in x} for x in sides)
-        for seed in sorted(set(a) & set(b)):
-            at = [behind.rows.get(tuple(row[x] for x in COUNTED)) for row in (a[seed], b[seed])]
-            if any(x is None for x in at):
-                return None
-            at = [x[np.argsort(behind.problem[x])] for x in at]
-            if not np.array_equal(*(behind.problem[x] for x in at)):
-                return None
-            parts.append((*(behind.c[x] for x in at), behind.n[np.concatenate(at)], member))
-    sizes = {int(n) for *_, ns, _ in parts for n in ns}
-    if len(sizes) != 1:
-        return None
-    c_a, c_b = (np.concatenate([part[side] for part in parts]) for side in (0, 1))
-    return c_a, c_b, sizes.pop(), [name for c, _, _, name in parts for _ in c]
+    gap = combine(list(zip((1, -1), on_shared_seeds(values), strict=True)), cluster=True)
+    if gap.strata is None:
+        return {}
+    over = over_problems(*gap.parts, strata=gap.strata)
+    return {"p_problems": over.p(), "p_samples": subsampling_p(gap)}

@@ -3,7 +3,7 @@ from unittest.mock import patch
 import pytest
 
 
-@pytest.fixture(scope="package", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def few_draws():
     """Subsampling draws 500 times: no verdict reads its p-values."""
     with patch("common.claims.gaps.DRAWS", 500):
