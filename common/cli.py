@@ -42,7 +42,7 @@ def main(
         if SHOW[0] in typed:
             from omegaconf import OmegaConf
 
-            print(OmegaConf.to_yaml(OmegaConf.create(config)))
+            print(OmegaConf.to_yaml(config))
             return
         from common.config.strict import strict
 

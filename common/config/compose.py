@@ -1,43 +1,105 @@
-"""The reader of configurations: it composes a paper's files with Hydra, or one file of a group with
-its `defaults`. A row (a named experiment configuration) is its family, which Hydra composes once,
-with the row's few values set on it."""
+"""The composer of configurations, which is `compose`.
+
+Hydra reads the words of a command line, and composes the files of a paper. OmegaConf merges the
+file that is chosen of a group under what they set, and the values of a row and of the words over
+it.
+"""
 
 from __future__ import annotations
 
 from copy import deepcopy
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from common.config.files import ROOT, names, read
-from common.config.refusal import refusal
-from common.config.rows import (
-    MERGED,
-    NONE,
-    files_of,
-    is_group,
-    register,
-    register_family,
-    rows,
-    values_of,
-)
+from common.config.rows import files_of, is_group, rows
 from common.config.words import for_hydra, quoted
-from common.errors import UserError, one_of, require
+from common.errors import UserError, nearest, one_of, require, unknown
+
+if TYPE_CHECKING:  # importing them takes longer than --help of most commands
+    from hydra.core.override_parser.types import Override
+    from omegaconf import DictConfig
 
 GROUPS = ("method", "model", "data", "eval")  # method=mine.yaml takes a file of the user's own
+NONE = "_none"  # a file without values, which Hydra is given for the chosen file of GROUPS
 # as `paper` of `compose` and `common.cli.main`: configs/ itself instead of a paper's own configs/
 CONFIGS = ".."
 SEARCHED = "hydra.searchpath=[pkg://configs]"  # configs/ is searched after the paper's own folder
 
 
-def merged(group: str, file: Path):
+def compose(paper: str, overrides: list[str], config_name: str = "config") -> DictConfig:
+    """Return the composed configuration of a paper, as its command would see it; `${...}` stays
+    unresolved. Later values win: files, the row that experiment=NAME names, the words' values.
+
+    Hydra takes a tenth of a second for a family of files. It therefore composes each once, with
+    NONE for the method, the model, the data and the benchmark, which differ from row to row. The
+    file of each is then merged under what the family sets in its group.
+    Raises UserError for a word, a file or a key that is not known, and for a word that Hydra cannot
+    read.
+    """
+    from omegaconf import OmegaConf
+
+    words = [parsed(word) for word in for_hydra(overrides)]
+    choices = [word for word in words if _chooses(paper, word)]
+    files = {word.key_or_group: word.value() for word in choices if _names_a_file(word)}
+    others = [word.input_line for word in choices if not _names_a_file(word)]
+    name, row = files.pop("experiment", None), {}
+    if name is not None:
+        one_of("experiment", name, rows(paper))
+        row = rows(paper)[name]
+    of_row = files_of(paper, row)
+    files = of_row | files
+    under = {g: file for g, file in files.items() if g in GROUPS and _is_ours(g, file)}
+    under = {group: group_file(group, file) for group, file in under.items()}
+    given = [f"{group}={NONE if group in under else file}" for group, file in files.items()]
+    family = tuple(row["like"]) if row else None
+    try:
+        config = deepcopy(_files(paper, config_name, family, (*sorted(given), *others)))
+    except UserError as error:
+        known = _files(paper, config_name, None, ())
+        for group, file in files.items():
+            if group not in known:
+                raise unknown(group, file, known) from error
+            one_of(group, file, names(group, paper), "the path of a .yaml file")
+        raise UserError(f"{' '.join(overrides)}: {error}") from error
+    for group, values in under.items():
+        config[group] = OmegaConf.merge(values, config[group])
+    if row:
+        config.name = name.rpartition("/")[2]
+    for key, value in row.items():
+        if key not in ("like", *of_row):
+            # a file writes \\${key} for a value that is resolved in the Experiment
+            value = value.replace("\\${", "${") if isinstance(value, str) else value
+            OmegaConf.update(config, key, value, force_add=True)
+    OmegaConf.set_struct(config, True)
+    for word in words:
+        if word not in choices:
+            _change(config, word)
+    OmegaConf.set_struct(config, None)
+    return config
+
+
+def group_file(group: str, name: str) -> DictConfig:
+    """Return configs/<group>/<name>.yaml or, for a name that ends with .yaml, that file of the
+    user's own, merged with its `defaults`. Raises UserError if there is no such file."""
+    if not name.endswith(".yaml"):
+        one_of(group, name, names(group), "the path of a .yaml file")
+        return _ours(group, name)
+    file = Path(name)
+    require(file.is_file(), group, name, "no such file; a name without .yaml is one of ours")
+    return merged(group, file)
+
+
+@cache
+def _ours(group: str, name: str) -> DictConfig:
+    return merged(group, ROOT / "configs" / group / f"{name}.yaml")
+
+
+def merged(group: str, file: Path) -> DictConfig:
     """Return the values of `file`, a file of `group`, merged with its `defaults` as Hydra would
     compose them; `${...}` stays unresolved. A default is a file next to it, or else one in
-    configs/<group>.
-
-    Hydra itself is not used: it keeps one global state per process, which in verl's driver process
-    belongs to verl. Raises UserError for a file that does not exist.
-    """
+    configs/<group>. Raises UserError for a file that does not exist."""
     from omegaconf import OmegaConf
 
     values = read(file)
@@ -54,29 +116,6 @@ def merged(group: str, file: Path):
     return OmegaConf.merge(*parts)
 
 
-def prepared(words: list[str]) -> list[str]:
-    """Return the words (command-line arguments) in the form that Hydra takes. If a word names a
-    file of the user's own (method=mine.yaml), Hydra is given the file, and the word then gives its
-    name."""
-    return [quoted(_known(word)) for word in for_hydra(words)]
-
-
-def _known(word: str) -> str:
-    """Store a file of the user's own with Hydra, and return the word with the name that the file
-    has there; return any other word unchanged."""
-    group, _, path = word.partition("=")
-    if group not in GROUPS or not path.endswith(".yaml"):
-        return word
-    from hydra.core.config_store import ConfigStore
-
-    file = Path(path)
-    require(file.is_file(), group, path, "no such file; a name without .yaml is one of ours")
-    taken = f"configs/{group}/ has a file of this name; give yours another"
-    require(file.stem not in names(group), group, path, taken)
-    ConfigStore.instance().store(name=file.stem, node=merged(group, file), group=group)
-    return f"{group}={file.stem}"
-
-
 def value(key: str, text: str):
     """Return the value of a word key=text, parsed as YAML: a number, text, list, true or null.
     Raises UserError for text that is not YAML."""
@@ -88,143 +127,119 @@ def value(key: str, text: str):
         raise UserError(f"{key}={text}: not a YAML value") from error
 
 
-def compose(paper: str, overrides: list[str], config_name: str = "config") -> dict[str, Any]:
-    """Return the composed configuration of a paper, as its command would see it; `${...}` stays
-    unresolved. Raises UserError for a file or an override that Hydra refuses.
-
-    What the words choose (files and a row) is composed once per process. Words that set a value
-    change a copy. Whatever is more than that, such as `+key=value` or a file of the user's own, is
-    left to Hydra.
-    """
-    words = prepared(overrides)
-    chosen = tuple(word for word in words if _chooses(paper, word))
-    own_file = any(".yaml" in word for word in overrides)  # the user may change it in between
-    composed = None if own_file else deepcopy(_chosen(paper, chosen, config_name))
-    for word in words if composed is not None else ():
-        if word not in chosen and not _set(composed, word):
-            composed = None
-            break
-    return _by_hydra(paper, tuple(words), config_name) if composed is None else composed
-
-
 def help_text(paper: str, overrides: list[str], config_name: str) -> str:
     """Return what --help prints: the `hydra.help.template` of a command's files, with the composed
     configuration in place of $CONFIG, and of ${choices:GROUP} the files of a group."""
     from omegaconf import OmegaConf
 
     OmegaConf.register_new_resolver("choices", lambda group: ", ".join(names(group)), replace=True)
-    found = OmegaConf.create(_by_hydra(paper, tuple(prepared(overrides)), config_name, whole=True))
-    template = found.hydra.help.template
-    del found["hydra"]
-    return template.replace("$CONFIG", OmegaConf.to_yaml(found))
+    config = compose(paper, overrides, config_name)
+    shown = OmegaConf.to_yaml(config)
+    config.hydra = _by_hydra(paper, config_name, (), whole=True).hydra
+    return config.hydra.help.template.replace("$CONFIG", shown)
 
 
-def _chooses(paper: str, word: str) -> bool:
-    """Return whether a word chooses a file or a row instead of setting a value."""
-    key = word.partition("=")[0]
-    return key == "experiment" or "/" in key or "@" in key or is_group(paper, key)
-
-
-def _set(config: dict[str, Any], word: str) -> bool:
-    """Set the value that `word` gives to a key of `config`. Return False, with `config` unchanged,
-    for a word that does not do just that."""
-    path, value, sign = _value_of(word)
-    if sign is None:
-        return False
-    *parents, last = path
-    for part in parents:
-        node = config.get(part)
-        if not isinstance(node, dict):
-            return False
-        config = node
-    if (last in config) == (sign == "+"):  # to be refused by Hydra, which says why
-        return False
-    config[last] = deepcopy(value)
-    return True
-
-
-@lru_cache(maxsize=4096)
-def _value_of(word: str) -> tuple[list[str], Any, str | None]:
-    """Return (the parts of the key, the value, "+" for +key=value and "" for key=value). The last
-    is None for any other word."""
+@lru_cache(maxsize=4096)  # a plan gives each row the same words
+def parsed(word: str) -> Override:
+    """Return a word as Hydra reads it. Raises UserError for one that it cannot read."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
     try:
-        one = OverridesParser.create().parse_override(word)
-    except HydraException:
-        return [], None, None
-    signs = {one.type.CHANGE: "", one.type.ADD: "+"}
-    sets = one.type in signs and not one.is_sweep_override()
-    value = one.value() if sets else {}
-    whole = not isinstance(value, dict)  # Hydra merges a dict into the one that is there
-    return one.key_or_group.split("."), value, signs[one.type] if whole else None
+        return OverridesParser.create().parse_override(quoted(word))
+    except HydraException as error:
+        key, _, value = word.partition("=")
+        remedy = "cannot be read; close its brackets, or quote the text"
+        raise UserError(f"{key}={value}: {remedy}") from error
 
 
-@lru_cache(maxsize=512)  # a sweep composes a row once per seed, and tables repeat rows
-def _chosen(paper: str, chosen: tuple[str, ...], config_name: str) -> dict[str, Any]:
-    """Return the configuration of the row and the files that the words choose.
+def _chooses(paper: str, word: Override) -> bool:
+    """Return whether a word chooses a file or a row instead of setting a value."""
+    group = word.key_or_group
+    chooses = group == "experiment" or "/" in group or word.package is not None
+    return chooses or is_group(paper, group)
 
-    A file of MERGED is put under what the paper and the family set in its group, so that a family
-    is composed once for all methods and models.
-    """
-    files = dict(word.split("=", 1) for word in chosen if "=" in word)
-    name = files.pop("experiment", None)
-    row = rows(paper).get(name, {}) if name else {}
-    if len(files) < len(chosen) - bool(row):  # to be refused by Hydra, which says why
-        return _by_hydra(paper, chosen, config_name)
-    files = files_of(paper, row) | files
-    merged_here = {group: files[group] for group in MERGED if files.get(group) in names(group)}
-    family = tuple(sorted((files | dict.fromkeys(merged_here, NONE)).items()))
+
+def _is_ours(group: str, file: str) -> bool:
+    """Return whether a file of a group is in configs/ or the user's own, and not a paper's."""
+    return file.endswith(".yaml") or file in names(group)
+
+
+def _names_a_file(word: Override) -> bool:
+    """Return whether a word is group=FILE: not +group=FILE, ~group or group@package=FILE."""
+    plain = word.package is None and not (word.is_add() or word.is_force_add() or word.is_delete())
+    return plain and isinstance(word.value(), str)
+
+
+def _change(config: DictConfig, word: Override) -> None:
+    """Set, add or delete what a word says, as Hydra does."""
+    from omegaconf import OmegaConf, open_dict
+    from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
+
+    key, text = word.key_or_group, word.input_line.partition("=")[2]
+    remedy = "give one value; a list has brackets, [1,2], and text with a comma has quotes"
+    require(not word.is_sweep_override(), key, text, remedy)
+    value, adds = word.value(), word.is_add() or word.is_force_add()
     try:
-        composed = deepcopy(_family(paper, config_name, tuple(row.get("like", ())), family))
-    except UserError:  # in the words that were given
-        return _by_hydra(paper, chosen, config_name)
-    for group, file in merged_here.items():
-        composed[group] = _over(_file(group, file), composed[group])
-    return _over(composed, values_of(paper, name)) if row else composed
+        if word.is_delete():
+            if error := _unknown_key(key, text, OmegaConf.to_container(config)):
+                raise error
+            parent, _, last = key.rpartition(".")
+            node = OmegaConf.select(config, parent) if parent else config
+            require(value in (None, node[last]), f"~{key}", text, f"its value is {node[last]}")
+            with open_dict(node):
+                del node[last]
+            return
+        free = not word.is_add() or isinstance(value, dict | list)
+        free = free or OmegaConf.select(config, key, throw_on_missing=False) is None
+        require(free, f"+{key}", text, f"has a value already; give {key}={text}, without +")
+        OmegaConf.update(config, key, value, force_add=adds)
+    except (ConfigAttributeError, ConfigKeyError) as error:
+        new = UserError(f"{key}={text}: is no key here; +{key}={text} adds it")
+        raise _unknown_key(key, text, OmegaConf.to_container(config)) or new from error
+    except OmegaConfBaseException as error:
+        raise UserError(f"{key}={text}: {str(error).splitlines()[0]}") from error
+
+
+def _unknown_key(key: str, value: str, node: Any) -> UserError | None:
+    """Return the error for a dotted key that the nested dict `node` lacks, with the nearest key
+    that it has; None if no part of the key is found to be unknown."""
+    before, parts = "", key.split(".")
+    for i, part in enumerate(parts):
+        if not isinstance(node, dict) or not node:
+            return None
+        if part not in node:
+            near, rest = nearest(part, map(str, node)), parts[i + 1 :]
+            if near is None or not rest:
+                return unknown(part, value, map(str, node), before)
+            meant = ".".join([near, *rest])
+            return UserError(f"unknown key {key}={value}; did you mean {before}{meant}?")
+        before += f"{part}."
+        node = node[part]
+    return None
 
 
 @cache
-def _family(
-    paper: str, config_name: str, like: tuple[str, ...], files: tuple[tuple[str, str], ...]
-) -> dict:
-    """Return the configuration of the family files `like` with these files, as Hydra composes it.
-    For the file NONE a group has only what the paper and the family set in it."""
-    words = ["experiment=family"] if like else []
-    register_family(like)
-    chosen = (f"{group}={file}" for group, file in files)
-    return _composed(paper, (*words, *chosen), config_name)
+def _files(
+    paper: str, config_name: str, family: tuple[str, ...] | None, words: tuple[str, ...]
+) -> DictConfig:
+    """Return what Hydra composes of a paper's files, with the family files of a row, if there is
+    one, and with the files that `words` choose."""
+    from hydra.core.config_store import ConfigStore
 
-
-@cache
-def _file(group: str, name: str) -> dict[str, Any]:
-    from omegaconf import OmegaConf
-
-    return OmegaConf.to_container(merged(group, ROOT / "configs" / group / f"{name}.yaml"))
-
-
-def _over(below: Any, above: Any) -> Any:
-    """Return `above` merged over `below` as OmegaConf merges: dicts key by key, the rest whole."""
-    if not (isinstance(below, dict) and isinstance(above, dict)):
-        return above
-    merged = {key: _over(below[key], above[key]) for key in above if key in below}
-    return below | above | merged
+    store = ConfigStore.instance()
+    for group in GROUPS:
+        store.store(group=group, name=NONE, node={})
+    if family is not None:
+        node = {"defaults": [*family, "_self_"]}
+        store.store(group="experiment", name="family", node=node, package="_global_")
+        words = ("experiment=family", *words)
+    return _by_hydra(paper, config_name, words)
 
 
 def _by_hydra(
-    paper: str, words: tuple[str, ...], config_name: str, whole: bool = False
-) -> dict[str, Any]:
-    names = [word.partition("=")[2] for word in words if word.startswith("experiment=")]
-    for name in names:
-        one_of("experiment", name, rows(paper))
-        register(paper, name)
-    return _composed(paper, words, config_name, whole)
-
-
-def _composed(
-    paper: str, words: tuple[str, ...], config_name: str, whole: bool = False
-) -> dict[str, Any]:
+    paper: str, config_name: str, words: tuple[str, ...], whole: bool = False
+) -> DictConfig:
     """Return what Hydra composes; `whole`: with Hydra's own block, which has a command's help."""
     from hydra import compose, initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
@@ -235,13 +250,8 @@ def _composed(
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(ROOT / "papers" / paper / "configs"), version_base="1.3"):
         try:
-            found = compose(config_name, [SEARCHED, *words], return_hydra_config=whole)
-            return OmegaConf.to_container(found)
-        except (HydraException, YAMLError) as error:
-
-            def known(key: str) -> dict[str, Any]:
-                """Return what the files compose without the word for `key`."""
-                own = [w for w in words if _chooses(paper, w) and w.partition("=")[0] != key]
-                return _chosen(paper, tuple(own), config_name)
-
-            raise refusal(str(error), words, known) from error
+            config = compose(config_name, [SEARCHED, *words], return_hydra_config=whole)
+        except (HydraException, YAMLError, ValueError) as error:
+            raise UserError(str(error).splitlines()[0]) from error
+    OmegaConf.set_struct(config, None)
+    return config

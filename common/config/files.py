@@ -11,10 +11,11 @@ REFERENCE = ROOT / "results" / "reference"  # the committed tables, without thei
 STUDY = "study"  # the folder of the study, whose runs are the laptop runs of all papers
 
 
-def names(group: str) -> list[str]:
+def names(group: str, paper: str = "") -> list[str]:
     """Return the names of the files in configs/<group>, without those that begin with _: what
-    `group=` accepts for every paper."""
-    return sorted(file.stem for file in (ROOT / "configs" / group).glob("[!_]*.yaml"))
+    `group=` accepts for every paper. With a `paper`, its own files are among them."""
+    homes = [ROOT / "configs", *([ROOT / "papers" / paper / "configs"] if paper else [])]
+    return sorted({file.stem for home in homes for file in (home / group).glob("[!_]*.yaml")})
 
 
 def papers() -> list[str]:

@@ -20,11 +20,9 @@ from functools import cache
 from typing import Any
 
 from common.config.files import ROOT, read
-from common.errors import UserError, require
+from common.errors import require
 
 RowConfig = dict[str, Any]  # key: value, as in the row's line
-MERGED = ("method", "model", "eval")  # groups whose file most rows and evaluations choose
-NONE = "none"  # a file of these groups without values (register_family)
 
 
 @cache
@@ -78,55 +76,11 @@ def _resolved(
     return {"like": families} | row | own
 
 
-def register(paper: str, name: str) -> None:
-    """Make the row `name` of a paper the one choice of Hydra's group `experiment`."""
-    row = rows(paper)[name]
-    files = [{f"override /{group}": file} for group, file in files_of(paper, row).items()]
-    _store(name, [*row["like"], *files], values_of(paper, name))
-
-
-def register_family(like: tuple[str, ...]) -> None:
-    """Make the family files `like` the one choice `family` of Hydra's group `experiment`, and NONE
-    a choice of every group that has a file of values."""
-    from hydra.core.config_store import ConfigStore
-
-    _store("family", [*like], {})
-    for group in MERGED:
-        ConfigStore.instance().store(group=group, name=NONE, node={})
-
-
-def _store(name: str, files: list[Any], values: dict[str, Any]) -> None:
-    from hydra.core.config_store import ConfigStore
-
-    store = ConfigStore.instance()  # a singleton: ConfigStore() returns the same object
-    store.repo["experiment"] = {}
-    group, _, short = f"experiment/{name}".rpartition("/")
-    node = {"defaults": [*files, "_self_"], **values}
-    store.store(group=group, name=short, node=node, package="_global_")
-
-
 def files_of(paper: str, row: RowConfig) -> dict[str, str]:
     """Return the file that a row chooses of each configuration group."""
     return {
         key: value for key, value in row.items() if isinstance(value, str) and is_group(paper, key)
     }
-
-
-@cache
-def values_of(paper: str, name: str) -> dict[str, Any]:
-    """Return the values of a row and its name, as nested keys of an Experiment."""
-    row = rows(paper)[name]
-    node: dict[str, Any] = {"name": name.rpartition("/")[2]}
-    for key in [key for key in row if key not in ("like", *files_of(paper, row))]:
-        value, place = row[key], node
-        *path, last = key.split(".")
-        for part in path:
-            place = place.setdefault(part, {})
-            if not isinstance(place, dict):
-                raise UserError(f"{paper}, row {name}: {key}={value}: {part} has a value already")
-        # the file writes \\${key} for a value that is resolved in the Experiment, not in the file
-        place[last] = value.replace("\\${", "${") if isinstance(value, str) else value
-    return node
 
 
 @cache

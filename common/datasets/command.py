@@ -13,8 +13,8 @@ The sets are configs/eval/*.yaml and configs/data/*.yaml; docs/data.md describes
 
 from functools import cache, partial
 
-from common.config.compose import merged
-from common.config.files import ROOT, names
+from common.config.compose import group_file
+from common.config.files import names
 from common.config.resolve import resolve
 from common.config.strict import strict
 from common.config.words import options
@@ -34,7 +34,7 @@ def sets() -> dict[str, dict]:
     configured = {}
     for group, key in (("eval", "prompts"), ("data", "train")):
         for name in names(group):
-            config = merged(group, ROOT / "configs" / group / f"{name}.yaml")
+            config = group_file(group, name)
             if config[key]["_target_"] == "common.datasets.load" and name != OWN:
                 node = OmegaConf.to_container(config, resolve=True)
                 if group == "eval":

@@ -1,16 +1,12 @@
-"""The only reader of the method files in configs/method."""
-
-from functools import cache
-from pathlib import Path
+"""The methods, which are the files of configs/method."""
 
 from omegaconf import DictConfig, OmegaConf
 
-from common.config.compose import merged
+from common.config.compose import group_file
 from common.config.files import ROOT
 from common.config.files import names as files_of
 from common.config.schema import Method
 from common.config.strict import strict
-from common.errors import one_of
 
 FOLDER = ROOT / "configs" / "method"
 
@@ -20,14 +16,10 @@ def names() -> list[str]:
     return files_of("method")
 
 
-@cache
 def compose(name: str) -> DictConfig:
     """Return a method file merged with its `defaults`, with `${...}` unresolved. `name` is one of
     our methods or the path of a .yaml file. Raises UserError for an unknown name."""
-    file = Path(name) if name.endswith(".yaml") else FOLDER / f"{name}.yaml"
-    if not file.is_file():
-        one_of("method", name, names(), "the path of a .yaml file")
-    return merged("method", file)
+    return group_file("method", name)
 
 
 def method(

@@ -11,8 +11,7 @@ from compositions import composed
 from refuses import refuses
 from tiny import ROOT, TINY
 
-from common.config import compose as compose_module
-from common.config import rows
+from common.config import compose, rows
 from common.config.strict import strict
 from common.errors import UserError
 from common.experiment import Experiment, load
@@ -140,8 +139,7 @@ def own_configs(tmp_path, monkeypatch):
         forget()
 
     def forget() -> None:
-        stored = (rows.stated, rows.rows, rows.values_of, rows.is_group)
-        for kept in (*stored, compose_module._chosen, compose_module._family):
+        for kept in (rows.stated, rows.rows, rows.is_group, compose._ours, compose._files):
             kept.cache_clear()
 
     forget()
@@ -159,7 +157,7 @@ def own_configs(tmp_path, monkeypatch):
         ("method.advantage.gama: 1", "method.advantage.gama=1"),
         ("optim.lr: fast", "optim.lr='fast'"),
         ("optim.lr: 0", "optim.lr=0"),
-        ("optim.lr: 0, optim.lr.low: 1", "optim.lr.low=1"),
+        ("optim.lr: 0, optim.lr.low: 1", "optim.lr={'low': 1}"),
         ("sampling.prompts: 7", "optim.mini_batches=2"),
         ("eval.n: 4, eval.curve_n: 4", "eval.k=8"),
         ("model.path: x", "model.path=x"),

@@ -57,6 +57,10 @@ def test_a_file_is_a_method_for_training_theory_and_others():
         shutil.copy(file, "müller")
     assert load(["method=müller/shrunk.yaml"], "f_grpo").method == x.method
     assert method("shrunk.yaml", shrink=1).advantage["shrink"] == 1
+    Path("grpo.yaml").write_text("defaults: [grpo]\nname: mine\nkl_coef: 1.0\n")  # of ours
+    x = load(["method=grpo.yaml"], "f_grpo")
+    assert (x.method.name, x.method.kl_coef) == ("mine", 1.0)
+    assert load(["method=grpo"], "f_grpo").method.kl_coef == 0
 
 
 def test_its_masses_are_those_of_its_formula(capsys):
@@ -69,14 +73,12 @@ def test_its_masses_are_those_of_its_formula(capsys):
     ("file", "key", "value"),
     [
         ("gone.yaml", "method", "gone.yaml"),
-        ("grpo.yaml", "method", "grpo.yaml"),
         ("child.yaml", "defaults", "nobody"),
         ("lost.yaml", "method.advantage._target_", "gone.py:f"),
         ("lost2.yaml", "method.advantage._target_", "mine.py:f"),
     ],
 )
 def test_what_is_not_there_is_said(folder, file, key, value):
-    (folder / "grpo.yaml").write_text("name: mine\n")
     (folder / "child.yaml").write_text("defaults: [nobody]\n")
     lost = "defaults: [_base, _self_]\nname: lost\nadvantage: {_target_: 'gone.py:f'}\n"
     (folder / "lost.yaml").write_text(lost)
