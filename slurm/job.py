@@ -24,7 +24,7 @@ from common.evaluation.config import Suite
 from common.experiment import Experiment
 from common.models import store
 from common.results.run import lock
-from common.sweeps.gates import Gate, judge
+from common.sweeps.gates import Gate
 from common.sweeps.measures import Measure
 from common.sweeps.plan import Command
 from slurm import environment, node, ray_cluster, status
@@ -169,10 +169,8 @@ class Task:
             return str(root / self.paper)
         for run in self._results:
             _wait_for_lock(run / ".lock")
-        if self.kind == "gate":
-            return str(judge(x))
-        if self.kind == "measure":
-            named({"_target_": x.run}, f"measures.{self.key}.run")(x)
+        if self.kind in ("gate", "measure"):
+            named({"_target_": x.run}, f"{self.kind}s.{self.key}.run")(x)
             return str(x.path)
         if self.kind in SAMPLED:
             from common.evaluation.run import evaluate_all

@@ -85,6 +85,7 @@ class Command:
 class Start:
     """What a model must measure before rows train from it (gates.py)."""
 
+    run: str  # dotted path of the function that compares (gates.Gate)
     of: str  # the row that evaluates the model untrained
     rows: list[str]  # names of the rows that wait
     prompts: PositiveInt  # how many of their training set, drawn by its seed

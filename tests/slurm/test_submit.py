@@ -118,6 +118,7 @@ def test_what_stands_before_and_after_a_training_runs_in_its_order(lab):
     (rates,) = measurements(x)
     read = on_prompts(x, unfiltered(rated), 4)
     gate = Gate(
+        run="papers.fade.gate.judge",
         name="gate-start",
         paper=x.paper,
         results_dir=x.results_dir,

@@ -9,9 +9,10 @@ from tiny import ROOT
 
 from common.results.columns import COLUMNS
 from common.results.files import write_csv
-from common.sweeps.gates import Gate, gates, judge
+from common.sweeps.gates import Gate, gates
 from common.sweeps.plan import scales_of
 from common.sweeps.profiles import load_profile
+from papers.fade.gate import judge
 from papers.fade.launch import TABLES
 from slurm import cost, plan
 from slurm.tables import chosen
