@@ -32,10 +32,11 @@ from common.results.files import config_hash
 if TYPE_CHECKING:  # importing torch takes seconds, and --help does not need it
     from common.methods.binding import Bound
 
-# Keys of an Experiment on which none of its numbers depends.
-APART = ("scope", "table", "label", "results_dir", "wandb", "threads", "verification", "verl")
-APART += ("checkpoint_every", "keep_checkpoints", "keep_at", "keep_state", "covariances")
-APART += ("stop_rules", "kl_from_start")
+NOT_IDENTITY = (  # keys of an Experiment on which none of its numbers depends
+    *("scope", "table", "label", "results_dir", "wandb", "threads", "verification", "verl"),
+    *("checkpoint_every", "keep_checkpoints", "keep_at", "keep_state", "covariances"),
+    *("stop_rules", "kl_from_start"),
+)
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ class Experiment:
         The learning rate is constant after its warm-up, so a shorter run is the beginning of a
         longer one. The number of steps is therefore left out, unless it is 0. A method with a
         schedule over the steps states their number itself (`steps` of fade_log_schedule)."""
-        config = {key: value for key, value in asdict(self).items() if key not in APART}
+        config = {key: value for key, value in asdict(self).items() if key not in NOT_IDENTITY}
         del config["optim"]["gradient_checkpointing"]  # changes memory only
         if self.optim.dtype == "float32":  # stored runs lack the key
             del config["optim"]["dtype"]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from common.claims.file import CLUSTER
 from common.config.files import REFERENCE
-from common.config.resolve import named
+from common.config.resolve import import_target
 from common.errors import UserError
 from common.evaluation.config import Suite
 from common.report.verdicts import simulated
@@ -44,10 +44,10 @@ def outlook(jobs: list[Job], profile: Profile) -> Outlook:
             if job.kind == "train":
                 found[job.key] = estimate(job.config, profile, a)
             elif job.kind == "command":
-                takes = named({"_target_": job.config.takes}, f"commands.{job.key}.takes")
+                takes = import_target(job.config.takes, f"commands.{job.key}.takes")
                 found[job.key] = takes(profile)
             elif job.kind == "measure":
-                takes = named({"_target_": job.config.takes}, f"measures.{job.key}.takes")
+                takes = import_target(job.config.takes, f"measures.{job.key}.takes")
                 found[job.key] = takes(job.config, job.of, profile)
             elif job.kind in SAMPLED:
                 of = estimate_scoring if job.kind == "score" else estimate_evaluations

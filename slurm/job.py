@@ -17,7 +17,7 @@ from submitit.helpers import DelayedSubmission
 
 from common.backends import run_experiment
 from common.config.files import read
-from common.config.resolve import named, resolve
+from common.config.resolve import import_target, resolve
 from common.config.strict import strict
 from common.errors import UserError
 from common.evaluation.config import Suite
@@ -170,7 +170,7 @@ class Task:
         for run in self._results:
             _wait_for_lock(run / ".lock")
         if self.kind in ("gate", "measure"):
-            named({"_target_": x.run}, f"{self.kind}s.{self.key}.run")(x)
+            import_target(x.run, f"{self.kind}s.{self.key}.run")(x)
             return str(x.path)
         if self.kind in SAMPLED:
             from common.evaluation.run import evaluate_all

@@ -24,7 +24,7 @@ from pathlib import Path
 from common.cli import guard
 from common.config.compose import value
 from common.config.files import ROOT, known_paper
-from common.config.resolve import named
+from common.config.resolve import import_target
 from common.config.words import pairs, split
 from common.errors import require
 from common.platforms import need_linux
@@ -99,4 +99,4 @@ def tables_of(paper: str) -> dict[str, Table]:
     """Return the tables that the paper's launch.py names; none if it has no launch.py."""
     if not (ROOT / "papers" / paper / "launch.py").exists():
         return {}
-    return named({"_target_": f"papers.{paper}.launch.TABLES"}, paper)
+    return import_target(f"papers.{paper}.launch.TABLES", paper)

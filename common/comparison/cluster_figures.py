@@ -17,7 +17,7 @@ from common.comparison.gather import Gathered
 from common.comparison.published import naming_runs
 from common.comparison.spec import Curve, Plot, Spec, Where, matches
 from common.comparison.training import logs
-from common.config.resolve import named
+from common.config.resolve import import_target
 from common.palette import look
 from common.plotting import legend, panels, save
 
@@ -58,7 +58,7 @@ def draw(spec: Spec, root: Path, cells: pd.DataFrame, cluster: Gathered) -> list
         for name, plot in spec.figures.items()
     ]
     for target in spec.own_figures:
-        made += named({"_target_": target}, f"{spec.paper}: own_figures")(root, cells, cluster)
+        made += import_target(target, f"{spec.paper}: own_figures")(root, cells, cluster)
     for one in made:
         for suffix in (".png", ".pdf", ".csv") if one.left_out else ():
             (folder / f"{one.name}{suffix}").unlink(missing_ok=True)

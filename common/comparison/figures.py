@@ -9,7 +9,7 @@ the figures of the theory.
 from pathlib import Path
 
 from common.config.files import ROOT, papers, studies
-from common.config.resolve import named
+from common.config.resolve import import_target
 from common.config.words import options
 from common.errors import one_of, require
 
@@ -27,4 +27,4 @@ def main(words: list[str]) -> None:
 def draw_paper(paper: str, root: Path) -> None:
     """Draw every figure that the results below `root` allow into <root>/<paper>/figures/."""
     if (ROOT / "papers" / paper / "figures.py").exists():  # a paper may have none
-        named({"_target_": f"papers.{paper}.figures.draw"}, "figures")(root)
+        import_target(f"papers.{paper}.figures.draw", "figures")(root)

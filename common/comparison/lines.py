@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from common.experiment import APART, Experiment
+from common.experiment import NOT_IDENTITY, Experiment
 from common.results.collect import config_of
 from common.results.files import config_hash
 from common.results.provenance import meta_of
 
 BASE_SEED = "model.pretrain.seed"  # goes with the run's own seed
 # Keys of a run's configuration on which no number depends, and those that name it.
-IGNORED = (*APART, "paper", "name", "seed", "optim.gradient_checkpointing")
+IGNORED = (*NOT_IDENTITY, "paper", "name", "seed", "optim.gradient_checkpointing")
 NOT_PLANNED = "not planned"
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 from pydantic import BeforeValidator, Field
 
 from common.config.files import ROOT, read
-from common.config.resolve import named
+from common.config.resolve import import_target
 from common.config.strict import strict
 from common.errors import UserError, require
 
@@ -23,7 +23,7 @@ MEASURES = {
 Columns = dict[str, tuple[str, str]]  # title -> (benchmark, metric)
 Where = dict[str, Any]  # column of a printed table -> value, or a list of values: any of them
 Function = Annotated[  # a dotted path in compare.yaml
-    Callable, BeforeValidator(lambda path, key: named({"_target_": path}, key.field_name))
+    Callable, BeforeValidator(lambda path, key: import_target(path, key.field_name))
 ]
 
 

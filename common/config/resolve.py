@@ -17,19 +17,19 @@ from common.errors import UserError, require
 NUMBERS = {"float": (int, float), "int": (int,), "bool": (bool,)}  # annotation: accepted types
 
 
-def named(node: dict, key: str):
-    """Return the object that `node["_target_"]` names: a function, or a constant as it is. Raises
-    UserError if the path cannot be imported."""
-    target = node.get("_target_")
-    require(isinstance(target, str), f"{key}._target_", target, "give a dotted path")
+def import_target(target: object, key: str):
+    """Return the object that a `_target_`, the value of `key`, names: a function, or a constant as
+    it is. Raises UserError if it cannot be imported."""
+    if not isinstance(target, str):
+        raise UserError(f"{key}={target}: give a dotted path")
     try:
         if ":" in target:
-            return getattr(module(node), target.rpartition(":")[2])
+            return getattr(module({"_target_": target}), target.rpartition(":")[2])
         from hydra.utils import get_object
 
         return get_object(target)
     except Exception as error:
-        raise UserError(f"{key}._target_={target}: cannot be imported ({error})") from error
+        raise UserError(f"{key}={target}: cannot be imported ({error})") from error
 
 
 def resolve(node: dict, key: str, supplied: tuple[str, ...] = (), open_ended: bool = False):
@@ -43,7 +43,8 @@ def resolve(node: dict, key: str, supplied: tuple[str, ...] = (), open_ended: bo
     """
     from functools import partial
 
-    function, target = named(node, key), node["_target_"]
+    target = node.get("_target_")
+    function = import_target(target, f"{key}._target_")
     require(callable(function), f"{key}._target_", target, "is not a function")
     arguments = {name: value for name, value in node.items() if name != "_target_"}
     parameters = inspect.signature(function).parameters

@@ -8,7 +8,7 @@ import inspect
 import textwrap
 from collections.abc import Callable
 
-from common.config.resolve import named
+from common.config.resolve import import_target
 from common.config.words import options
 from common.errors import one_of
 from common.methods.files import FOLDER, compose, names
@@ -20,7 +20,8 @@ PARTS = ("advantage", "loss", "token_weights", "aggregation", "controller")
 def functions(name: str) -> dict[str, Callable]:
     """Return the functions that a method is made of, by key."""
     method = compose(name)
-    return {part: named(method[part], part) for part in PARTS if method[part] is not None}
+    named = [part for part in PARTS if method[part] is not None]
+    return {part: import_target(method[part]["_target_"], f"{part}._target_") for part in named}
 
 
 def introduction(name: str) -> str:

@@ -58,7 +58,7 @@ def gates(config: Reproduce) -> list[Gated]:
     trained = {row for sweep in config.sweeps for row in sweep.rows}
     found = []
     for name, one in config.gates.items():
-        waiting = trained.intersection(config.named(one.rows)) - {one.of}
+        waiting = trained.intersection(config.matching_rows(one.rows)) - {one.of}
         if not waiting:
             continue
         sweep = Sweep(one.table, [one.of], [1], [], benchmarks=one.benchmarks, n=one.n)

@@ -122,11 +122,13 @@ class Reproduce:
     rows: dict[str, dict] = field(default_factory=dict)  # read by common/config/rows.py
 
     def __post_init__(self):
-        named = {
-            name: replace(one, sweeps=[replace(s, rows=self.named(s.rows)) for s in one.sweeps])
+        scales = {
+            name: Scale(
+                one.parts, [replace(s, rows=self.matching_rows(s.rows)) for s in one.sweeps]
+            )
             for name, one in self.scales.items()
         }
-        object.__setattr__(self, "scales", named)  # row names instead of patterns
+        object.__setattr__(self, "scales", scales)  # row names instead of patterns
         one_of("scale", self.scale, sorted(self.scales))
         for part in self.scales[self.scale].parts:
             remedy = f"use some of {', '.join(self.parts)}"
@@ -158,15 +160,15 @@ class Reproduce:
         """The names that the rows of the scale have in run ids."""
         return list(dict.fromkeys(run_name(one, row) for one in self.sweeps for row in one.rows))
 
-    def named(self, patterns: list[str]) -> list[str]:
+    def matching_rows(self, patterns: list[str]) -> list[str]:
         """Return the names of the rows that match. Raises UserError for a pattern without any."""
         known = dict.fromkeys([*rows(self.paper), *(OF_STUDY + name for name in rows(STUDY))])
-        found: list[str] = []
+        names: list[str] = []
         for pattern in patterns:
-            named = matching(known, pattern)
-            require(bool(named), "rows", pattern, f"{self.paper} has no such row")
-            found += named
-        return found
+            matches = matching(known, pattern)
+            require(bool(matches), "rows", pattern, f"{self.paper} has no such row")
+            names += matches
+        return names
 
 
 def scales_of(paper: str, *words: str) -> Reproduce:

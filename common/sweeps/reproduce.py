@@ -17,7 +17,7 @@ from typing import get_type_hints
 
 from common.config.compose import compose, value
 from common.config.files import ROOT
-from common.config.resolve import named
+from common.config.resolve import import_target
 from common.config.strict import strict
 from common.config.words import pairs
 from common.errors import UserError
@@ -120,7 +120,7 @@ def parts(config: Reproduce, after: str) -> list[Call]:
 
 def compute(config: Reproduce, name: str) -> None:
     """Run one of the paper's own parts."""
-    function = named({"_target_": config.parts[name].run}, f"parts.{name}")
+    function = import_target(config.parts[name].run, f"parts.{name}.run")
     words = config.scales[config.scale].parts[name]
     if not (ROOT / "papers" / config.paper / "configs" / f"{name}.yaml").exists():
         function(Path(config.root), **{key: value(key, x) for key, x in pairs(words).items()})

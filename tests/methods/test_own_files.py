@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from refuses import refuses
 
-from common.config.resolve import module, named, resolve
+from common.config.resolve import import_target, module, resolve
 from common.errors import UserError
 from common.experiment import load
 from common.methods import theory
@@ -99,7 +99,7 @@ def test_a_plain_function_is_a_verifier(monkeypatch, folder):
     graded = loaded({"_target_": "rewards.py:graded"})
     assert judge(graded, "abc", "") == ["wrong", 0.3, None, ""]
     monkeypatch.syspath_prepend(folder)
-    assert named({"_target_": "rewards:short"}, "verifier")("abc", "") is True
+    assert import_target("rewards:short", "verifier")("abc", "") is True
     with refuses("least", 3):
         resolve({"_target_": "rewards.py:short", "least": 3}, "verifier")
     with refuses("most", "3e0"):  # what YAML reads as a text
@@ -115,5 +115,5 @@ def test_a_file_is_read_once_and_hides_no_other_module(folder):
     (folder / "json.py").write_text("def f():\n    return 1\n")
     node = {"_target_": "json.py:f"}
     assert module(node) is module(node)
-    assert named(node, "key")() == 1
+    assert import_target(node["_target_"], "key")() == 1
     assert json.loads("1") == 1

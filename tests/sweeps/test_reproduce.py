@@ -10,7 +10,7 @@ from compositions import runs as runs_of
 from refuses import refuses
 from tiny import ROOT
 
-from common.config.resolve import named
+from common.config.resolve import import_target
 from common.config.words import pairs
 from common.errors import UserError
 from common.sweeps.chosen import only
@@ -67,7 +67,7 @@ def test_a_part_with_a_configuration_gets_it_checked(monkeypatch, tmp_path):
 def test_every_part_is_a_function_that_some_scale_runs(paper):
     config = asked(paper)
     for name, part in config.parts.items():
-        function = named({"_target_": part.run}, name)
+        function = import_target(part.run, name)
         stated = [s.parts[name] for s in config.scales.values() if name in s.parts]
         assert stated, name
         if not (ROOT / "papers" / paper / "configs" / f"{name}.yaml").exists():

@@ -17,7 +17,7 @@ from verl.utils.torch_functional import masked_mean
 from verl.workers.config import PolicyLossConfig
 
 from common.backends.verl.config import NAME
-from common.config.resolve import named, resolve
+from common.config.resolve import import_target, resolve
 from common.errors import UserError
 
 
@@ -33,7 +33,7 @@ def bind(part: Mapping, key: str, **supplied) -> Callable:
     for which it has parameters. Raises UserError as `resolve` does, naming `key`."""
     node = OmegaConf.to_container(OmegaConf.create(dict(part)))
     node["_target_"] = node.pop("function")
-    parameters = inspect.signature(named(node, key)).parameters
+    parameters = inspect.signature(import_target(node["_target_"], f"{key}._target_")).parameters
     node |= {word: value for word, value in supplied.items() if word in parameters}
     return resolve(node, key)
 
