@@ -15,8 +15,8 @@ from common.config.files import REFERENCE, ROOT, papers
 from common.report import readme, verdicts
 from common.results.files import write, write_csv
 from common.results.tables import replaced
-from common.sweeps.cost import on, total
-from common.sweeps.profiles import load_profile
+from common.sweeps.cost import total
+from common.sweeps.profiles import load_profile, on
 
 HOME = ROOT / "papers"
 # tables that docs/cluster-week.md names in addition to the whole scale

@@ -10,7 +10,6 @@ from common.sweeps.assumptions import FILE
 from common.sweeps.cost import Estimate, Range, total
 from common.sweeps.profiles import Profile
 from slurm import cost, plan, preflight, records
-from slurm.ask import ask
 from slurm.script import dependency, slurm_executor
 from slurm.submitit_inside import sbatch_text
 
@@ -60,7 +59,6 @@ def show(
             say(f"# ... and {len(groups) - 1} more array(s) like it")
     needed = sum(e.disk_gb for e in every)
     say(f"\ndisk: {_gb(needed)} at most; {preflight.free_gb(root):,.0f} GB free here, at {root}")
-    say(queue_shape(jobs, estimates, profile))
     commands = [job.config for job in jobs if job.kind == "command"]
     for check in (partial(preflight.inputs, commands), partial(preflight.room, needed, root)):
         try:
@@ -87,11 +85,9 @@ def _gb(size: float) -> str:
 def _each(e: Estimate | None) -> str:
     if e is None:
         return ""
-    tries = f"at most {e.attempts} attempt(s)" if e.attempts > 1 else "one attempt"
     took = f"{e.gpu_hours} GPU-h" if e.gpus else f"{e.hours} hours"
     memory = f", {e.memory_gb:.2g} GB{' a GPU' if e.gpus else ' of memory'}" if e.memory_gb else ""
-    saves = f", {e.saves}" if e.saves else ""
-    return f"  {took}, {tries}, {_gb(e.disk_gb)} disk{memory}{saves}"
+    return f"  {took}, {_gb(e.disk_gb)} disk{memory}"
 
 
 def _benchmarks(job: plan.Job) -> str:
@@ -103,32 +99,6 @@ def _benchmarks(job: plan.Job) -> str:
     at = f"{len(points)} checkpoints" if len(points) > 1 else f"{some[0].row.checkpoint} checkpoint"
     samples = "/".join(str(n) for n in sorted({e.n for e in some}))
     return f": {at}, n={samples}: {', '.join(names)}"
-
-
-def queue_shape(jobs: list[plan.Job], estimates: dict, profile: Profile) -> str:
-    """Return how many jobs run at once on what, and how long all take if no job waits in the
-    queue."""
-    known = [(job.kind, estimates[job.key]) for job in jobs if job.key in estimates]
-    evaluated = [e for kind, e in known if kind in plan.EVALUATED]
-    before = [[e.hours for one, e in known if one == kind] for kind in ("command", "rates")]
-    trained = [e for kind, e in known if kind == "train"]
-    each = max((e.gpus for e in trained), default=1)
-    wide = ask(profile, "train", each).parallel
-    gpus = min(ask(profile, "evaluate", 1).parallel, sum(e.gpus for e in evaluated))
-    ends = []
-    for end in ("low", "high"):
-        waves = sorted((getattr(e.hours, end) for e in trained), reverse=True)
-        hours = sum(waves[::wide])  # each wave lasts as long as its longest job
-        hours += sum(max((getattr(h, end) for h in some), default=0) for some in before)
-        if evaluated:
-            longest = max(getattr(e.hours, end) for e in evaluated)
-            hours += max(longest, sum(getattr(e.gpu_hours, end) for e in evaluated) / gpus)
-        ends.append(hours)
-    then = f", then {len(evaluated)} evaluation jobs on {gpus} GPUs" if evaluated else ""
-    return (
-        f"queue: at most {min(wide, len(trained))} training jobs at once, on at "
-        f"most {each} GPU(s) each{then}; {Range(*ends)} hours from the first start"
-    )
 
 
 def _symbolic(job: plan.Job, jobs: list[plan.Job]) -> str | None:

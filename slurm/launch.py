@@ -28,8 +28,7 @@ from common.config.resolve import import_target
 from common.config.words import pairs, split
 from common.errors import require
 from common.platforms import need_linux
-from common.sweeps.cost import on
-from common.sweeps.profiles import load_profile
+from common.sweeps.profiles import load_profile, on
 from slurm import dry_run, plan, preflight
 from slurm.prefetch import prefetch
 from slurm.tables import Table, chosen, listing

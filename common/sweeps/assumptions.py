@@ -59,11 +59,11 @@ class Assumptions:
     decode_batch: int
     scoring_efficiency: Span
     step_overhead_s: Span
+    training_factor: float
     start_s: dict[str, float]
     usable_memory: float
     samples_bytes_per_token: float
     scored_bytes: float
-    checkpoint_gb_s: Span
 
     def prompts(self, *names: str) -> Prompts:
         """Return the prompt lengths of the first named set that is known, else the default."""

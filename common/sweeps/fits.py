@@ -10,30 +10,24 @@ from common.sweeps.assumptions import FILE, Assumptions, accelerator
 from common.sweeps.profiles import Profile
 
 
-def laid_out(
+def memory_and_width(
     x: Experiment, models: list[Size], prompt: int, profile: Profile, a: Assumptions
-) -> layout.Layout:
-    """Return the layout that the verl backend will choose on this profile. `models` are the policy
-    and, with DLC, its memory network; `prompt` counts the tokens of the longest prompt."""
-    load = layout.load_of(x, models, prompt=prompt)
-    gpus, memory_gb = max(1, profile.gpus_per_node), accelerator(profile, a).memory_gb
-    where = {"nodes": profile.nodes, "gpus": gpus, "gpu_gb": memory_gb}
-    return layout.choose(load, **where, given=tuning.tuned(x.verl), usable=a.usable_memory)
-
-
-def peak_gb(
-    x: Experiment, models: list[Size], prompt: int, profile: Profile, a: Assumptions
-) -> float:
-    """Return the most GB that one accelerator holds at once: weights, gradients, moments and a
-    pass, or vLLM's weights and cache; 0 for the local backend, whose memory is not predicted.
-    Raises UserError where that is more than the usable share of its memory, with the key to
-    change."""
-    size, memory_gb = models[0], accelerator(profile, a).memory_gb
-    if x.optim.steps == 0:
-        return 2 * size.parameters / 1e9
+) -> tuple[float, int]:
+    """Return the most GB that one accelerator holds at once (weights, gradients, moments and a
+    pass, or vLLM's weights and cache) and the number of GPUs that share one vLLM, in the layout
+    that the verl backend will choose on this profile; 0 and 1 for the local backend, whose memory
+    is not predicted. `models` are the policy and, with DLC, its memory network; `prompt` counts
+    the tokens of the longest prompt. Raises UserError where the memory is more than the usable
+    share of the accelerator's, with the key to change."""
     if not backend(x.backend).needs_gpu:
-        return 0.0
-    one, gpus = laid_out(x, models, prompt, profile, a), max(1, profile.gpus)
+        return 0.0, 1
+    load = layout.load_of(x, models, prompt=prompt)
+    node, memory_gb = max(1, profile.gpus_per_node), accelerator(profile, a).memory_gb
+    where = {"nodes": profile.nodes, "gpus": node, "gpu_gb": memory_gb}
+    one = layout.choose(load, **where, given=tuning.tuned(x.verl), usable=a.usable_memory)
+    if x.optim.steps == 0:
+        return 2 * models[0].parameters / 1e9, one.parallel
+    gpus = profile.nodes * node
     require(
         one.fits,
         "model.path",
@@ -52,7 +46,7 @@ def peak_gb(
         f"{memory_gb:g} GB, and take {held:.0f} GB of main memory a node; choose a profile "
         "with more GPUs or more main memory",
     )
-    return one.peak_gb
+    return one.peak_gb, one.parallel
 
 
 # ---- checks next to memory
@@ -87,7 +81,7 @@ def check_layout(x: Experiment, profile: Profile, size: Size, prompt: int, gpus:
 
 
 def check_time(
-    x: Experiment, profile: Profile, a: Assumptions, *, steps_s: float, curve_s: float
+    x: Experiment, profile: Profile, a: Assumptions, steps_s: float, curve_s: float
 ) -> None:
     """Check that an attempt reaches a checkpoint and ends an evaluation; otherwise no attempt would
     ever get further."""

@@ -7,8 +7,7 @@ from refuses import refuses
 
 from common.backends.verl.tuning import ROLLOUT, STORE, tuned
 from common.experiment import load
-from common.sweeps.cost import on
-from common.sweeps.profiles import load_profile
+from common.sweeps.profiles import load_profile, on
 
 SHARE, OFFLOAD = f"{ROLLOUT}.gpu_memory_utilization", "actor_rollout_ref.actor.fsdp_config"
 
@@ -30,7 +29,6 @@ def test_the_command_line_goes_before_the_experiment_and_that_before_the_profile
         SHARE: 0.5,
         f"{ROLLOUT}.max_num_seqs": 16,
         f"{ROLLOUT}.enforce_eager": True,
-        f"{ROLLOUT}.tensor_model_parallel_size": 1,  # of the testbed's model
     }
     local = load([], "f_grpo")
     assert on(local, profile, {SHARE: 0.3}) is local

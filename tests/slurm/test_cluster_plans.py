@@ -1,16 +1,10 @@
 """Every row of every paper's cluster scales, planned on the profiles: no GPU, no SLURM, seconds."""
 
-from dataclasses import replace
-
 import pytest
 from compositions import PAPERS, asked, runs
 
-from common.backends.verl import layout
-from common.sweeps import fits
-from common.sweeps.assumptions import assumptions, longest_prompt, model_sizes
-from common.sweeps.cost import _training, on
 from common.sweeps.plan import evaluations
-from common.sweeps.profiles import load_profile
+from common.sweeps.profiles import load_profile, on
 from slurm import cost, dry_run, plan
 
 SCALES = [
@@ -80,29 +74,6 @@ def test_the_nodes_of_the_paper_hold_its_32_billion_weights():
     without_sharing = cost.outlook(plan.plan(rows, []), profile).refused
     assert all("sampling.prompts=" in why for why in without_sharing.values())
     assert len(without_sharing) == len(rows) == 5
-
-
-@pytest.mark.sweep
-@pytest.mark.parametrize(("paper", "scale"), SCALES)
-@pytest.mark.parametrize("name", ["h100-1x8", "h100-12x8"])
-def test_the_width_of_vllm_is_never_predicted_slower_than_the_fewest_gpus(paper, scale, name):
-    profile, a = load_profile(name), assumptions()
-    for x in runs(paper, scale):
-        chosen = on(x, profile, {})
-        assert chosen.run_id == x.run_id
-        if x.backend == "verl":
-            plain = replace(
-                chosen, verl={k: v for k, v in chosen.verl.items() if k != layout.SPLIT}
-            )
-            models = model_sizes(x, a)
-            part = profile.of(models[0].parameters)
-            fewest = fits.laid_out(plain, models, longest_prompt(x, a), part, a).parallel
-            assert fewest <= chosen.verl[layout.SPLIT] <= part.gpus_per_node
-            for end in (0, 1):
-                new, old = (
-                    _training(one, part, a, models, part.gpus, end) for one in (chosen, plain)
-                )
-                assert new.steps_s + new.curve_s <= old.steps_s + old.curve_s
 
 
 @pytest.mark.sweep

@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 from compositions import composed
 
-from common.backends.verl import layout
-from common.backends.verl.tuning import SEQUENCE
+from common.backends.verl.layout import SPLIT
 from common.models.size import Size
 from common.sweeps import cost
 from common.sweeps.assumptions import Accelerator, Vllm, assumptions, model_sizes
@@ -21,7 +20,8 @@ LOCAL = Engine(UNIT, width=1, count=2, batch=256, share=0.6, vllm=None)
 
 
 def seven_b(*, prompts: int, group: int, tokens: int, kl: bool, size: str = "Qwen/Qwen2.5-7B"):
-    """Seconds a step on math, with a 7B's lengths, without evaluation, low and high, by GPUs."""
+    """Seconds a step on math, with a 7B's lengths, without evaluation, low and high, by GPUs, of
+    which each has a vLLM."""
     x = composed(("experiment=cluster/qwen7b_grpo",), "f_grpo")
     sampling = replace(x.sampling, prompts=prompts, group_size=group, max_tokens=tokens)
     method = replace(x.method, kl_coef=0.001 if kl else 0.0)
@@ -30,8 +30,10 @@ def seven_b(*, prompts: int, group: int, tokens: int, kl: bool, size: str = "Qwe
     def seconds(name: str) -> tuple[float, float]:
         profile = load_profile(name)
         models = [a.models[size]]
-        ends = [cost._training(x, profile, a, models, profile.gpus, end) for end in (0, 1)]
-        return ends[0].steps_s / x.optim.steps, ends[1].steps_s / x.optim.steps
+        low, high = (
+            cost._training_s(x, profile, a, models, profile.gpus, 1, end)[0] for end in (0, 1)
+        )
+        return low / x.optim.steps, high / x.optim.steps
 
     return seconds
 
@@ -123,43 +125,16 @@ def test_what_others_measured_lies_in_the_range():
         seven_b(**zoo)("h100-2x8")[0] < 540 < seven_b(**zoo, size="Qwen/Qwen3-14B")("h100-2x8")[1]
     )
     row = composed(("experiment=cluster/qwen7b_grpo_kl",), "f_grpo")
+    row = replace(row, verl={SPLIT: 1})
     hours = cost.estimate(row, load_profile("h100-1x8"), assumptions()).gpu_hours
     assert hours.low < 330 < 920 < hours.high
     assert hours.high / hours.low < 3.5  # 920 / 330 is 2.8
 
 
-def test_the_update_waits_for_the_fullest_group():
-    """Ratios of verl's own balancing on drawn lengths, 32B: 96 responses on 96 GPUs, in groups of
-    1, 2, 4 and 8 GPUs, and on 16 GPUs alone and in groups of 8."""
-    simulated = [(96, 3.38), (48, 2.39), (24, 1.74), (12, 1.41), (16, 1.57), (2, 1.06)]
-    for groups, ratio in simulated:
-        found = cost.imbalance(96 / groups, groups, 3.28)
-        assert found == pytest.approx(ratio, rel=0.2)
-    assert cost.imbalance(5, 1, 3.28) == 1
-
-
-def test_a_vllm_has_whole_heads():
-    """Qwen2.5-0.5B has two heads of keys of 64, which count as one of 128."""
-    a = assumptions()
-    small, large = a.models["Qwen/Qwen2.5-0.5B-Instruct"], a.models["Qwen/Qwen3-8B"]
-    assert layout.splits(8, [large]) == [1, 2, 4]
-    assert layout.splits(2, [large]) == [1, 2]
-    assert layout.splits(8, [large, small]) == [1]
-
-
-def test_a_width_that_is_given_stays():
-    x = composed(("experiment=cluster/qwen7b_grpo",), "f_grpo")
-    profile = load_profile("h100-1x8")
-    assert cost.on(x, profile, {layout.SPLIT: 1}).verl[layout.SPLIT] == 1
-
-
-def test_gpus_that_share_a_sequence_wait_less():
-    """FADE's 32B on twelve nodes: with 8 GPUs to a sequence a step takes less time."""
-    x = composed(("experiment=cluster/cwm32b_fade_h1",), "fade")
-    profile, a = load_profile("h100-12x8"), assumptions()
-    alone, shared = (
-        cost.estimate(cost.on(x, profile, words), profile, a).gpu_hours
-        for words in ({SEQUENCE: 1}, {})
+def test_what_was_measured_over_what_was_predicted_is_a_factor_of_the_steps():
+    x, a = composed(("experiment=cluster/qwen7b_grpo",), "f_grpo"), assumptions()
+    profile, rest = load_profile("h100-1x8"), ([a.models["Qwen/Qwen2.5-7B"]], 8, 4, 0)
+    once, twice = (
+        cost._training_s(x, profile, replace(a, training_factor=factor), *rest) for factor in (1, 2)
     )
-    assert alone.low > 1.1 * shared.low
-    assert alone.high > 1.05 * shared.high
+    assert twice == (pytest.approx(2 * once[0]), once[1])
