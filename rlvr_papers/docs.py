@@ -9,8 +9,6 @@ READMEs come from the papers' configurations.
 
 import pandas as pd
 
-from common.claims.judge import judge, load
-from common.comparison.published import published, reruns_of
 from common.config.files import REFERENCE, ROOT, papers
 from common.report import readme, verdicts
 from common.results.files import write, write_csv
@@ -45,30 +43,25 @@ def gpu_hours() -> pd.DataFrame:
 
 def rerun(paper: str, part: str, seeds: int) -> dict:
     """Return a row of gpu_hours.csv. `part` is a table of the paper's launch.py, on that table's
-    profile, or "all", the scale `cluster` on one node of 8 H100. Of the claims that were simulated,
-    `claims` is the number of those that hold in print by the cells that the rows rerun, and
-    `decided` the mean share of simulated reruns that decide one of them."""
+    profile, or "all", the scale `cluster` on one node of 8 H100. `claims` is the number of those
+    that hold in print by the cells that the rows rerun and that were simulated, and `decided` the
+    mean share of simulated reruns that decide one of them (slurm/power.py)."""
     from slurm import cost, plan
     from slurm.launch import tables_of
+    from slurm.power import settled
     from slurm.tables import Table, chosen
 
     tables = tables_of(paper) | {"all": Table("", rows="all")}
     profile, which = load_profile(tables[part].profile), {"row": "", "scale": "", "without": ""}
     found = chosen(paper, tables, table=part, seeds=str(seeds), **which)
-    runs = [on(x, profile, {}) for x in found.runs]
-    jobs = plan.plan(*found._replace(runs=runs))
+    jobs = plan.plan(*found._replace(runs=[on(x, profile, {}) for x in found.runs]))
     hours = total(one.gpu_hours for one in cost.predictions(jobs, profile).values())
     trainings = sum(job.kind == "train" for job in jobs)
-    cells = published(HOME / paper / "published").dropna(subset=["run"]).groupby("run")
-    there = {(x.table, x.name) for x in runs}
-    cells = cells.filter(lambda of_run: reruns_of(paper, of_run) <= there)
-    claims = judge(load(HOME / paper / "claims.yaml"), {"published": cells})[0]
-    power = verdicts.simulated(REFERENCE / paper)
-    power = power[power["claim"].isin(claims.loc[claims["published"] == "holds", "id"])]
-    decided = power.loc[(power["seeds"] == seeds) & (power["n"] == 0), "decided"].mean()
+    power = settled(paper, found.runs)
     row = {"paper": paper, "part": part, "seeds": seeds, "gpus": profile.gpus}
     row |= {"trainings": trainings, "low": hours.low, "high": hours.high}
-    return row | {"claims": power["claim"].nunique(), "decided": decided}
+    row |= {"claims": power["claim"].nunique()}
+    return row | {"decided": power.loc[power["seeds"] == seeds, "decided"].mean()}
 
 
 def main() -> None:

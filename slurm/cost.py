@@ -1,23 +1,17 @@
-"""The predicted cost of a plan's jobs, by common/sweeps/cost.py, the jobs that cannot run on a
-profile, and what share of a paper's claims the plan's seeds decide."""
+"""The predicted cost of a plan's jobs, by common/sweeps/cost.py, and the jobs that cannot run on a
+profile."""
 
-from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from common.claims.file import CLUSTER
-from common.config.files import REFERENCE
 from common.config.resolve import import_target
 from common.errors import UserError
 from common.evaluation.config import Suite
-from common.report.verdicts import simulated
-from common.results.files import read_csv
 from common.sweeps.assumptions import assumptions
 from common.sweeps.cost import Estimate, estimate, estimate_evaluations, estimate_scoring
 from common.sweeps.profiles import Profile
 from slurm.ask import ask
-from slurm.plan import SAMPLED, Job
+from slurm.plan import SAMPLED, Job, experiment
 
 
 class Outlook(NamedTuple):
@@ -73,38 +67,8 @@ def predictions(jobs: list[Job], profile: Profile) -> dict[str, Estimate]:
 
 def leaves_out(jobs: list[Job], seen: Outlook) -> str:
     """Return the argument of `submit` that leaves out every row with a job that cannot run."""
-    lost = [
-        job.config if job.kind == "train" else job.of for job in jobs if job.key in seen.refused
-    ]
+    lost = (experiment(job) for job in jobs if job.key in seen.refused)
     return f"without={','.join(dict.fromkeys(x.name for x in lost if x is not None))}"
-
-
-def power(paper: str, jobs: list[Job], reference: Path = REFERENCE) -> list[str]:
-    """Return one line: what share of the claims that hold in print is decided by simulated reruns
-    of the paper's cluster rows with as many seeds as each row has in `jobs`, and no more samples
-    per problem. Seeds that were not simulated are said, with the share of the next fewer. Return no
-    line where `jobs` train no such row or nothing was simulated."""
-    configs = [job.config for job in jobs if job.kind == "train"]
-    seeds = Counter(x.name for x in configs if x.scope == CLUSTER)
-    sampled = [job.config for job in jobs if job.kind == "evaluate"]
-    drawn = min((e.n for one in sampled for e in one.evaluations), default=0)
-    found = simulated(reference / paper)
-    if not seeds or found.empty:
-        return []
-    claims = read_csv(reference / paper / "claims.csv", [])
-    found = found[found["claim"].isin(claims.loc[claims["published"] == "holds", "id"])]
-    asked, known = min(seeds.values()), sorted(set(found["seeds"]))
-    found = found[(found["seeds"] <= asked) & (found["n"] <= drawn)]
-    if found.empty:
-        return []
-    (at, n), of_it = max(found.groupby(["seeds", "n"]), key=lambda group: group[0])
-    shares = 100 * of_it["decided"]
-    said = f"{at} seed(s) a row{f' and {n:.0f} samples a problem' if n else ''} decides"
-    said += f" {shares.mean():.0f} % of the {len(shares)} claims that hold in print"
-    said += f" ({shares.min():.0f} to {shares.max():.0f} % each, {sum(shares == 0)} never)"
-    if at != asked:
-        said += f"; {asked} seeds were not simulated (known: {', '.join(map(str, known))})"
-    return [f"power: a faithful rerun of all cluster rows with {said}"]
 
 
 def fitted(job: Job, estimates: dict[str, Estimate], profile: Profile) -> Any:

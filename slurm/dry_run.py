@@ -1,6 +1,7 @@
 """Print what would be submitted and what it would take, without SLURM, GPU or network."""
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -17,27 +18,33 @@ TITLES = {
     "model": "models made here",
     "command": "models that commands of the paper make, before their rows",
     "rates": "solve rates of training prompts, before the trainings that they choose prompts for",
-    "gate": "what a start model must measure, before the trainings from it, without a GPU",
+    "gate": "CPU checks of a start model; its trainings wait for them",
     "train": "training",
     "evaluate": "evaluation, one job for all benchmarks of a model, after its training",
-    "score": "stored samples through the model, one job for all of a model, after they are drawn",
-    "measure": "measures of kept models, each after its training, without a GPU",
+    "score": "re-scores a model's stored samples, one job per model",
+    "measure": "measures of kept models on the CPU, each after its training",
     "compare": "comparison, after the end of all",
 }
 
 
 def show(
-    jobs: list[plan.Job], *, paper: str, profile: Profile, root: Path, say: Callable = print
+    jobs: list[plan.Job],
+    *,
+    paper: str,
+    profile: Profile,
+    root: Path,
+    power: Sequence[str] = (),
+    say: Callable = print,
 ) -> None:
-    """Print the jobs of each kind with what they take, and one sbatch script per kind. A job that
-    cannot run on the profile is shown with the reason; `submit` would then submit nothing. Writes
-    no files."""
+    """Print the jobs of each kind with what they take, `power`, and one sbatch script per kind.
+    Rows that take the same share a line. A job that cannot run on the profile is shown with the
+    reason; `submit` would then submit nothing. Writes no files."""
     outlook = cost.outlook(jobs, profile)
     estimates, refused = outlook.estimates, outlook.refused
     path = records.folder(root, paper) / "SUBMISSION"
     gpus = {key: e.gpus for key, e in estimates.items()}
     every = list(estimates.values())
-    say("\n".join([f"{len(jobs)} jobs{_sums(every)}", *cost.power(paper, jobs)]))
+    say("\n".join([f"{len(jobs)} jobs{_sums(every)}", *power]))
     arrays = plan.arrays(jobs, gpus)
     for kind, title in TITLES.items():
         own = [job for job in jobs if job.kind == kind]
@@ -45,10 +52,14 @@ def show(
             continue
         found = [estimates[job.key] for job in own if job.key in estimates]
         say(f"\n== {title}: {len(own)} job(s){_sums(found)}")
+        like: dict[str, Counter[str]] = {}  # what jobs take -> their rows
         for job in own:
             why = refused.get(job.key)
-            said = f"  REFUSED: {why}" if why else _each(estimates.get(job.key))
-            say(f"  {job.key}{said}{_benchmarks(job)}")
+            took = f"REFUSED: {why}" if why else _took(estimates.get(job.key))
+            like.setdefault(took + _benchmarks(job), Counter())[plan.row_of(job)] += 1
+        for took, rows in like.items():
+            names = ", ".join(f"{n} x {row}" if n > 1 else row for row, n in rows.items())
+            say(f"  {names}{took and f': {took}'}")
         groups = [group for group in arrays if group[0].kind == kind]
         if profile.executor == "slurm":
             group = groups[0]
@@ -82,12 +93,12 @@ def _gb(size: float) -> str:
     return f"{Range(size, size)} GB"
 
 
-def _each(e: Estimate | None) -> str:
+def _took(e: Estimate | None) -> str:
     if e is None:
         return ""
     took = f"{e.gpu_hours} GPU-h" if e.gpus else f"{e.hours} hours"
     memory = f", {e.memory_gb:.2g} GB{' a GPU' if e.gpus else ' of memory'}" if e.memory_gb else ""
-    return f"  {took}, {_gb(e.disk_gb)} disk{memory}"
+    return f"{took}, {_gb(e.disk_gb)} disk{memory}"
 
 
 def _benchmarks(job: plan.Job) -> str:
@@ -98,7 +109,7 @@ def _benchmarks(job: plan.Job) -> str:
     names, points = ({e.row.benchmark: 0 for e in some}, {e.row.checkpoint: 0 for e in some})
     at = f"{len(points)} checkpoints" if len(points) > 1 else f"{some[0].row.checkpoint} checkpoint"
     samples = "/".join(str(n) for n in sorted({e.n for e in some}))
-    return f": {at}, n={samples}: {', '.join(names)}"
+    return f"; {at}, n={samples}: {', '.join(names)}"
 
 
 def _symbolic(job: plan.Job, jobs: list[plan.Job]) -> str | None:

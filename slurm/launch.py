@@ -4,7 +4,7 @@
     (no other word)                              what there is: tables, rows, seeds
     table=table2 prefetch=true             download their models and sets, say what is there already
     table=table2 profile=h100-1x8 dry_run=true   jobs, scripts, GPU-hours, power; no SLURM
-    table=table2 profile=h100-1x8          submit what is neither done nor queued; again: the rest
+    table=table2 profile=h100-1x8          submit what is not done or queued; rerun for the rest
 
 table=NAME,NAME selects the rows of these printed tables, and row=NAME,NAME these rows, with the
 jobs that their evaluations wait for. without=NAME,NAME leaves rows out, such as rows that do not
@@ -30,6 +30,7 @@ from common.errors import require
 from common.platforms import need_linux
 from common.sweeps.profiles import load_profile, on
 from slurm import dry_run, plan, preflight
+from slurm.power import power
 from slurm.prefetch import prefetch
 from slurm.tables import Table, chosen, listing
 
@@ -76,13 +77,17 @@ def main(words: list[str]) -> None:
         keys = {key: value(key, text) for key, text in pairs(tuning).items()}
         found = found._replace(runs=[on(x, profile, keys) for x in found.runs])
         profile = preflight.offline(found, profile)
+        jobs = plan.plan(*found)
+        trial = options["optim.steps"]
         where: dict = {"paper": paper, "profile": profile, "root": found.root}
+        table = "" if options["row"] else options["table"]
+        where["power"] = [] if trial else power(paper, found.runs, table)
         if not dry:
             from slurm import submit  # a dry run needs nothing of what a job runs
 
             submit.submit(found, **where, yes=yes)
             return
-        dry_run.show(plan.plan(*found), **where)
+        dry_run.show(jobs, **where)
         again = [word for word in words if not word.startswith("dry_run=")]
         print(f"next:    rlvr submit {' '.join(again)}")
 

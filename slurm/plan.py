@@ -48,6 +48,17 @@ class Job:
         object.__setattr__(self, "makes", self.makes or own)
 
 
+def experiment(job: Job) -> Experiment | None:
+    """Return the experiment whose model a job trains, samples or measures; None for other jobs."""
+    return job.config if job.kind == "train" else job.of
+
+
+def row_of(job: Job) -> str:
+    """Return the name of the row that a job is of; its key where it is of none."""
+    found = experiment(job)
+    return found.name if found else job.key
+
+
 def plan(
     experiments: list[Experiment],
     evaluations: Sequence[Evaluate],

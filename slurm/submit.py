@@ -7,7 +7,7 @@ order.
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -35,6 +35,7 @@ def submit(
     paper: str,
     profile: Profile,
     root: Path,
+    power: Sequence[str] = (),
     yes: bool = False,
     say: Callable = print,
 ) -> Path | None:
@@ -56,7 +57,7 @@ def submit(
         return None
     estimates = cost.predictions(todo, profile)
     hours = total(estimates[job.key].gpu_hours for job in todo if job.key in estimates)
-    say("\n".join([f"they take {hours} GPU-hours", *cost.power(paper, jobs)]))
+    say("\n".join([f"they take {hours} GPU-hours", *power]))
     remedy = f"{hours} GPU-hours are predicted, above {ASKED:,}: give yes=true if you mean it"
     require(yes or hours.high <= ASKED, "yes", "false", remedy)
     preflight(todo, estimates, profile, root)

@@ -93,6 +93,7 @@ def week(papers: list[Paper], reference: Path) -> str:
             places, each = GPUS // row["gpus"], count * WEEK_HOURS * row["gpus"]
             ends = (min(count, places * int(each / end)) for end in (hours.high, hours.low))
             weeks = hours * (1 / (GPUS * WEEK_HOURS))
+            weeks = Range(*(float(f"{end:.2g}") for end in (weeks.low, weeks.high)))
             line += [str(hours), str(weeks), f"{Range(*ends)} of {count}"]
         decided = ["not known" if pd.isna(x) else f"{100 * x:.0f} %" for x in rows["decided"]]
         lines.append([*line, str(rows["claims"].iloc[0]), *decided])

@@ -1,0 +1,47 @@
+"""What a rerun settles: of the claims that the submitted table's rows decide, by power.csv."""
+
+import pandas as pd
+import pytest
+
+from common.config.files import REFERENCE
+from slurm import launch
+from slurm.power import power, settled
+from slurm.tables import chosen
+
+WHICH = {"row": "", "scale": "", "without": ""}
+
+
+def runs_of(paper: str, table: str = "", seeds: str = "1", **which):
+    words = {"table": table, "seeds": seeds} | WHICH | which
+    return chosen(paper, launch.tables_of(paper), **words).runs
+
+
+@pytest.mark.parametrize(
+    ("paper", "table", "part"),
+    [("f_grpo", "table1", "table1"), ("over_sharpening", "table2", "table2"), ("fade", "", "all")],
+)
+def test_it_is_that_of_the_page_of_the_week(paper, table, part):
+    stored = pd.read_csv(REFERENCE / "gpu_hours.csv").set_index(["paper", "part", "seeds"])
+    found = settled(paper, runs_of(paper, table))
+    claims, decided = stored.loc[(paper, part, 1), ["claims", "decided"]]
+    assert len(found[found["seeds"] == 1]) == claims
+    assert found.loc[found["seeds"] == 1, "decided"].mean() == pytest.approx(decided)
+
+
+def test_the_line_counts_the_tables_claims_and_those_that_never_settle():
+    runs = runs_of("f_grpo", "table1")
+    shares = settled("f_grpo", runs)["decided"]
+    (line,) = power("f_grpo", runs, "table1")
+    assert f"settles {shares.sum():.2g} of Table 1's {len(shares)} claims" in line
+    assert f"; {sum(shares == 0)} are never" in line
+
+
+def test_seeds_that_were_not_simulated_have_no_number():
+    runs = runs_of("f_grpo", "table1", "3")
+    assert power("f_grpo", runs, "table1")[0].endswith("(known: 1)")
+
+
+def test_rows_that_decide_no_claim_have_no_line(tmp_path):
+    assert power("f_grpo", runs_of("f_grpo", "table1", row="qwen15b_math_grpo"), "") == []
+    assert power("f_grpo", runs_of("f_grpo", "table1"), "", tmp_path) == []  # no simulation
+    assert power("f_grpo", runs_of("f_grpo", scale="gpu"), "") == []  # not a cluster's rows
