@@ -1,5 +1,6 @@
 """Print what would be submitted and what it would take, without SLURM, GPU or network."""
 
+import shlex
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -11,8 +12,7 @@ from common.sweeps.assumptions import FILE
 from common.sweeps.cost import Estimate, Range, total
 from common.sweeps.profiles import Profile
 from slurm import cost, plan, preflight, records
-from slurm.script import dependency, slurm_executor
-from slurm.submitit_inside import sbatch_text
+from slurm.script import dependency, options, parameters
 
 TITLES = {
     "model": "models made here",
@@ -36,7 +36,8 @@ def show(
     power: Sequence[str] = (),
     say: Callable = print,
 ) -> None:
-    """Print the jobs of each kind with what they take, `power`, and one sbatch script per kind.
+    """Print the jobs of each kind with what they take, `power`, and what an array of each kind
+    asks SLURM for.
     Rows that take the same share a line. A job that cannot run on the profile is shown with the
     reason; `submit` would then submit nothing. Writes no files."""
     outlook = cost.outlook(jobs, profile)
@@ -64,8 +65,9 @@ def show(
         if profile.executor == "slurm":
             group = groups[0]
             needs, wanted = _symbolic(group[0], jobs), gpus.get(group[0].key, max(1, profile.gpus))
-            executor = slurm_executor(group, path, profile, needs, wanted)
-            say(sbatch_text(executor, len(group)).rstrip())
+            given = parameters(group, path, profile, needs, wanted)
+            say(f"sbatch {shlex.join(options(given, len(group)))}")
+            say("\n".join([*given["setup"], f"srun {shlex.join(given['srun_args'])}"]))
         if len(groups) > 1:
             say(f"# ... and {len(groups) - 1} more array(s) like it")
     needed = sum(e.disk_gb for e in every)

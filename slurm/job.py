@@ -1,7 +1,7 @@
 """What runs inside a job: one task of the plan, from its frozen configuration.
 
-submitit pickles a `Task` by the name of this module, so the job imports it from the code snapshot.
-A task can be repeated: a finished run is found, and an unfinished one resumes from its checkpoint.
+slurm/start.py reads a `Task` from JSON in a process that imports the code snapshot. A task can be
+repeated: a finished run is found, and an unfinished one resumes from its checkpoint.
 """
 
 import os
@@ -12,8 +12,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from submitit.helpers import DelayedSubmission
 
 from common.backends import run_experiment
 from common.config.files import read
@@ -41,9 +39,7 @@ from slurm.attempts import (
 from slurm.plan import SAMPLED
 from slurm.retry import STUCK, after
 from slurm.stop import Stop, Stopped, deadline, node_name, preempted, requeue, withhold
-from slurm.submitit_inside import requeue_our_way
 
-requeue_our_way()
 SCHEMAS: dict[str, type] = {kind: Suite for kind in SAMPLED}  # other kinds: Experiment
 SCHEMAS |= {"command": Command, "measure": Measure, "gate": Gate}
 AGAIN = 75  # exit code: without SLURM, start the task again; EX_TEMPFAIL of sysexits.h
@@ -51,8 +47,7 @@ AGAIN = 75  # exit code: without SLURM, start the task again; EX_TEMPFAIL of sys
 
 @dataclass(frozen=True)
 class Task:
-    """One job. It holds plain strings and numbers only, so that the pickle needs nothing but this
-    class."""
+    """One job, of plain strings and numbers only."""
 
     kind: str  # one of slurm.plan.Kind
     key: str
@@ -92,9 +87,9 @@ class Task:
                     return f"worker: {error}; see the first task"
             return ray_cluster.work(ray, self.gpus)
         stop = Stop(deadline(this, self.time_min) if this else None, self.signal_lead_s)
-        stop.listen(polled=self.kind in ("train", *SAMPLED))
         began(self._record, self._reached(saved))
         try:
+            stop.listen(polled=self.kind in ("train", *SAMPLED))
             if need:
                 node.ready(need, looks)
             if self.kind == "command":
@@ -146,12 +141,7 @@ class Task:
         if then.back:
             requeue(this, then.avoid)
         if stopped:
-            raise SystemExit(1) from error  # submitit must write no error result
-
-    def checkpoint(self) -> DelayedSubmission:
-        """Return what submitit's own handler requeues if a signal comes before our handlers are
-        set."""
-        return DelayedSubmission(self)
+            raise SystemExit(1) from error  # no traceback
 
     def _run(self, x: Any, stop: Stop) -> str:
         root = Path(self.root)

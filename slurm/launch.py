@@ -3,7 +3,7 @@
 
     (no other word)                              what there is: tables, rows, seeds
     table=table2 prefetch=true             download their models and sets, say what is there already
-    table=table2 profile=h100-1x8 dry_run=true   jobs, scripts, GPU-hours, power; no SLURM
+    table=table2 profile=h100-1x8 dry_run=true   jobs, options of sbatch, GPU-hours; no SLURM
     table=table2 profile=h100-1x8          submit what is not done or queued; rerun for the rest
 
 table=NAME,NAME selects the rows of these printed tables, and row=NAME,NAME these rows, with the

@@ -1,24 +1,21 @@
 """All tasks of a plan on one machine (executor=local), each in a process with GPUs of its own. A
 job takes as many GPUs as it asks for, up to all of them. Jobs run side by side where their GPUs
-allow it.
+allow it."""
 
-`python -m slurm.local_gpus TASK` runs one task; TASK is its fields as JSON.
-"""
-
-import json
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from common.sweeps.schedule import Scheduled, schedule
 from common.watch import die_with_parent
 from slurm.attempts import attempts, ended
 from slurm.job import AGAIN, Task
+from slurm.records import write_tasks
 from slurm.stop import Stopped
 
 PAUSE = 0.2  # seconds between two looks at the children
@@ -89,7 +86,7 @@ def _start(task: Task, places: list[str]) -> subprocess.Popen:
     env["CUDA_VISIBLE_DEVICES"] = ",".join(places) if task.gpus else ""
     with open(folder / "log.out", "a") as out, open(folder / "log.err", "a") as err:
         return subprocess.Popen(
-            [sys.executable, "-m", "slurm.local_gpus", json.dumps(asdict(task))],
+            [sys.executable, "-m", "slurm.start", str(write_tasks(folder / "task.json", [task]))],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=err,
@@ -122,7 +119,3 @@ def _note(task: Task, how: str) -> None:
         ended(folder / "attempts.jsonl", how)
         with open(folder / "log.err", "a") as log:
             print(f"{task.key}: {how}", file=log)
-
-
-if __name__ == "__main__":
-    Task(**json.loads(sys.argv[1]))()

@@ -17,8 +17,7 @@ from common.sweeps.plan import Command
 from common.sweeps.profiles import Profile
 from slurm import plan, queue
 from slurm.prefetch import all_is_here
-from slurm.script import outside_jobs, slurm_executor
-from slurm.submitit_inside import sbatch_text
+from slurm.script import options, outside_jobs, parameters
 from slurm.tables import Chosen
 
 OFFLINE = re.compile(r"\bHF_HUB_OFFLINE=(\S+)")
@@ -34,8 +33,8 @@ def preflight(jobs: list[plan.Job], estimates: dict, profile: Profile, root: Pat
         known = {key: e.gpus for key, e in estimates.items()}
         # one job of each kind and number of GPUs: the others ask for the same
         for one in {(job.kind, known.get(job.key)): job for job in jobs}.values():
-            executor = slurm_executor([one], root, profile, None, gpus=known.get(one.key, 1))
-            _test_only(sbatch_text(executor, 1), profile)
+            given = parameters([one], root, profile, None, gpus=known.get(one.key, 1))
+            _test_only(options(given, 1), profile)
 
 
 def room(needed: float, root: Path) -> None:
@@ -115,10 +114,10 @@ def _installed(what: str, *names: str) -> None:
         )
 
 
-def _test_only(text: str, profile: Profile) -> None:
-    command = ["sbatch", "--test-only"]
+def _test_only(asked: list[str], profile: Profile) -> None:
+    command = ["sbatch", "--test-only", *asked, "--wrap=true"]
     with outside_jobs():
-        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     if done.returncode:
         raise UserError(refused(profile, done.stderr))
 

@@ -4,13 +4,13 @@ submission and read by status.
 code/        the snapshot that the jobs import,         configs/  one frozen YAML per job
              and COMMIT, the commit it was made from
 jobs.json    key, kind, job id, log, prediction         logs/     SLURM's and submitit's files
-meta.json    commit, command, profile                   runs/     attempts.jsonl of each job
+meta.json    commit, command, profile                   runs/     tasks, attempts.jsonl of each job
 """
 
 import json
-import re
 import shutil
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -32,8 +32,8 @@ def folder(root: Path, paper: str) -> Path:
 def create(root: Path, paper: str) -> Path:
     """Create a new submission folder, named by the time, and return it. Raises UserError where
     `root` cannot be written."""
-    said = "submitit puts a job's number in place of %j, %t, %a and %A; choose another"
-    require(not re.search("%[jtaA]", str(root)), "results_dir", root, said)
+    said = "SLURM takes % in the name of a log for a pattern; choose a folder without it"
+    require("%" not in str(root), "results_dir", root, said)
     path = folder(root, paper) / datetime.now().strftime("%Y%m%d-%H%M%S-%f")
     try:
         for name in ("configs", "logs", "runs"):  # without its folder SLURM writes no log
@@ -60,6 +60,12 @@ def freeze(path: Path, configs: dict, profile) -> None:
     write_json(path / "code" / COMMIT, made_of)
     meta = {"command": sys.argv, "profile": asdict(profile)} | made_of
     write_json(path / "meta.json", meta)
+
+
+def write_tasks(file: Path, tasks: Sequence) -> Path:
+    """Write tasks (slurm.job.Task) for slurm/start.py and return the file."""
+    write_json(file, [asdict(task) for task in tasks])
+    return file
 
 
 def add(path: Path, rows: list[dict]) -> None:

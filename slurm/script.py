@@ -1,66 +1,84 @@
-"""The sbatch script of an array of jobs. submitit writes it; this module avoids submitit's
-traps."""
+"""What an array of jobs asks sbatch for. submitit writes the script and submits it."""
 
 import os
 import shlex
 import sys
+from collections.abc import Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from submitit import helpers
+from submitit import SlurmExecutor, helpers
+from submitit.core.utils import FailedJobError, FailedSubmissionError
 
 from common.sweeps.profiles import Profile
 from slurm import plan
 from slurm.ask import ask
 from slurm.environment import shell
-from slurm.submitit_inside import SlurmExecutor
 
-RESTARTS = 1000  # more than submitit's count of time limits reaches: slurm.job stops what is stuck
+REFUSED = (FailedJobError, FailedSubmissionError)  # errors of a submission that SLURM refuses
 
 
-def slurm_executor(
-    group: list[plan.Job],
-    path: Path,
-    profile: Profile,
-    needs: str | None,
-    gpus: int = 1,
-) -> SlurmExecutor:
-    """Return submitit's executor for jobs of one kind that take `gpus` GPUs each (slurm/ask.py)."""
+def parameters(
+    group: Sequence[plan.Job], path: Path, profile: Profile, needs: str | None, gpus: int = 1
+) -> dict[str, Any]:
+    """Return submitit's parameters for jobs of one kind that take `gpus` GPUs each (slurm/ask.py),
+    whose submission has the folder `path` and which wait for `needs` (`dependency`)."""
     light, asked = group[0].kind in plan.LIGHT, ask(profile, group[0].kind, gpus)
-    python = profile.python or shlex.quote(sys.executable)
-    python = f"{profile.container} {python}" if profile.container else python
-    executor = SlurmExecutor(path / "logs", max_num_timeout=RESTARTS, python=python)
-    # without kill-on-invalid-dep, a job whose afterok can never hold would wait for ever
-    extra = {**profile.sbatch, "requeue": True, "kill-on-invalid-dep": "yes"}
     typed = f"{profile.gpu_type}:" if profile.gpu_type else ""
-    gpus = {"gpus_per_node": f"{typed}{asked.gpus_per_node}"} if asked.gpus_per_node else {}
-    executor.update_parameters(
-        job_name=group[0].key,
-        partition=(profile.light_partition if light else None) or profile.partition,
-        account=profile.account,
-        qos=profile.qos,
-        constraint=None if light else profile.constraint,
-        nodes=asked.nodes,
-        ntasks_per_node=1,
-        cpus_per_task=asked.cpus_per_node,
-        mem=f"{asked.memory_gb}GB",
-        time=asked.time_min,
+    given = {
+        "job_name": group[0].key,
+        "partition": (profile.light_partition if light else None) or profile.partition,
+        "account": profile.account,
+        "qos": profile.qos,
+        "constraint": None if light else profile.constraint,
+        "nodes": asked.nodes,
+        "ntasks_per_node": 1,
+        "cpus_per_task": asked.cpus_per_node,
+        "gpus_per_node": f"{typed}{asked.gpus_per_node}" if asked.gpus_per_node else None,
+        "mem": f"{asked.memory_gb}GB",
+        "time": asked.time_min,
         # SLURM sends the signal up to a minute late; slurm.stop has a clock of its own
-        signal_delay_s=asked.signal_lead_s,
-        array_parallelism=asked.parallel,
-        dependency=needs,
-        wckey=None,  # submitit sets a wckey, which clusters that check wckeys refuse
-        setup=shell(path, profile),
+        "signal_delay_s": asked.signal_lead_s,
+        "array_parallelism": asked.parallel,
+        "dependency": needs,
+        "setup": shell(path, profile),
         # from SLURM 22.05 on srun does not inherit --cpus-per-task from sbatch
-        srun_args=[
+        "srun_args": [
             f"--cpus-per-task={asked.cpus_per_node}",
             "--kill-on-bad-exit=1",
             *profile.srun,
         ],
-        additional_parameters=extra,
-        **gpus,
-    )
-    return executor
+        # without kill-on-invalid-dep, a job whose afterok can never hold would wait for ever
+        "additional_parameters": {**profile.sbatch, "requeue": True, "kill-on-invalid-dep": "yes"},
+    }
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def options(given: dict[str, Any], count: int) -> list[str]:
+    """Return the options of sbatch that submitit makes of `parameters` for `count` jobs. The dry
+    run shows them, and `sbatch --test-only` checks them."""
+    ours = {"setup", "srun_args", "signal_delay_s", "array_parallelism", "additional_parameters"}
+    said = {key: value for key, value in given.items() if key not in ours}
+    said |= {"signal": f"USR2@{given['signal_delay_s']}"} | given["additional_parameters"]
+    if count > 1:
+        said["array"] = f"0-{count - 1}%{min(count, given['array_parallelism'])}"
+    words = {f"--{key.replace('_', '-')}": value for key, value in sorted(said.items())}
+    return [key if value is True else f"{key}={value}" for key, value in words.items()]
+
+
+def executor(path: Path, profile: Profile, tasks: Path, given: dict[str, Any]) -> SlurmExecutor:
+    """Return submitit's executor for an array whose element i runs task i of the file `tasks`.
+
+    submitit's own words follow its `python`, and slurm/start.py ignores them: submitit's process
+    would requeue in the middle of a step.
+    """
+    python = profile.python or shlex.quote(sys.executable)
+    python = f"{profile.container} {python}" if profile.container else python
+    command = f"{python} -u -m slurm.start {shlex.quote(str(tasks))}"
+    made = SlurmExecutor(path / "logs", python=command)
+    made.update_parameters(**given, wckey=None)  # clusters that check wckeys refuse submitit's
+    return made
 
 
 def dependency(job: plan.Job, ids: dict[str, str]) -> str | None:

@@ -41,7 +41,7 @@ class Stop:
         self._last, self._longest = time.time(), 0.0
 
     def listen(self, polled: bool) -> None:
-        """Take over USR2 and TERM from submitit, whose handler requeues in the middle of a step.
+        """Listen to USR2 and TERM, which slurm/start.py has blocked until now.
 
         SLURM signals every process of a job step. The verifier's workers and verl's processes would
         die of it and spoil the training step. So if `polled`, both signals are blocked, which
@@ -57,6 +57,8 @@ class Stop:
         if polled:
             withhold()
             threading.Thread(target=self._wait, args=(handlers,), daemon=True).start()
+        else:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, handlers)
 
     def _wait(self, handlers: dict) -> None:
         while not self.closed:  # no blocking sigtimedwait: it returns garbage after a suspension

@@ -22,8 +22,7 @@ from slurm.environment import shell
 from slurm.job import Task
 from slurm.local_gpus import LocalGpus
 from slurm.preflight import check, preflight, refused
-from slurm.script import dependency, outside_jobs, slurm_executor
-from slurm.submitit_inside import REFUSED
+from slurm.script import REFUSED, dependency, executor, outside_jobs, parameters
 from slurm.tables import Chosen
 
 ASKED = 1000  # predicted GPU-hours above which `submit` wants yes=true
@@ -75,10 +74,14 @@ def submit(
         queue.cancel([ids.pop("compare")])
     for group in plan.arrays(todo, gpus):
         needs, wanted = dependency(group[0], ids), gpus.get(group[0].key, 1)
-        executor = slurm_executor(group, path, profile, needs, wanted)
+        file = records.write_tasks(
+            path / "runs" / f"{group[0].key}.json", [tasks[job.key] for job in group]
+        )
+        array = executor(path, profile, file, parameters(group, path, profile, needs, wanted))
         try:
-            with outside_jobs(), executor.batch():
-                sent = [executor.submit(tasks[job.key]) for job in group]
+            with outside_jobs(), array.batch():
+                # submitit wants a function of each; what runs is in `file`
+                sent = [array.submit(print, job.key) for job in group]
         except REFUSED as error:
             raise UserError(refused(profile, str(error))) from error
         for job, submitted in zip(group, sent, strict=True):
@@ -139,14 +142,14 @@ def visible_gpus(profile: Profile) -> list[str]:
 
 
 def _submit_local(jobs, tasks, estimates, path: Path, profile: Profile) -> None:
-    executor = local_executor(path, profile)
+    local = local_executor(path, profile)
     maker = {name: job.key for job in jobs for name in job.makes}
     needs = {job.key: [*{maker[name]: 0 for name in job.needs if name in maker}] for job in jobs}
     follows = {job.key: [key for key in job.follows if key in tasks] for job in jobs}
     scheduler = LocalGpus([tasks[job.key] for job in jobs], needs, follows, visible_gpus(profile))
     old = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # inherited: jobs outlive the terminal
     try:
-        made = executor.submit(scheduler)
+        made = local.submit(scheduler)
     finally:
         signal.signal(signal.SIGHUP, old)
     job_id, runs = f"pid-{made.job_id}", path / "runs"

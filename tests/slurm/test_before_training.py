@@ -18,6 +18,7 @@ from common.sweeps.plan import Command
 from common.sweeps.profiles import load_profile
 from slurm import plan, preflight, status
 from slurm.job import Task
+from slurm.records import write_tasks
 from slurm.tables import Chosen
 
 RUN = """
@@ -96,7 +97,7 @@ def ran(folder: Path, command: Command, nodes: int) -> list[subprocess.Popen]:
     (folder / "sft.yaml").write_text(yaml.safe_dump(asdict(command)))
     task = Task("command", "sft", "fade", str(folder), str(folder / "sft.yaml"),
                 str(folder / "job"), 10, 5, nodes, 0)  # fmt: skip
-    words = [sys.executable, "-m", "slurm.local_gpus", json.dumps(asdict(task))]
+    words = [sys.executable, "-m", "slurm.start", str(write_tasks(folder / "task.json", [task]))]
     found = []
     for rank in range(nodes):
         env = os.environ | {"PYTHONPATH": str(ROOT), "SLURM_PROCID": str(rank)}

@@ -38,6 +38,7 @@ class Task:
     def __call__(self):
         note = Path(self.folder) / "seen.json"
         signal.signal(signal.SIGUSR2, lambda *_: sys.exit(note.with_name("saved").write_text("")))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGUSR2])  # slurm/start.py blocked it
         seen = {"gpus": os.environ["CUDA_VISIBLE_DEVICES"], "pid": os.getpid()}
         seen |= {"slurm": "SLURM_JOB_ID" in os.environ, "start": time.time()}
         note.write_text(json.dumps(seen))

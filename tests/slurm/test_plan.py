@@ -16,9 +16,8 @@ from common.sweeps.assumptions import assumptions
 from common.sweeps.plan import evaluations_of
 from common.sweeps.profiles import load_profile
 from slurm import plan
-from slurm.script import dependency, slurm_executor
+from slurm.script import dependency, executor, options, parameters
 from slurm.submit import local_executor
-from slurm.submitit_inside import sbatch_text
 
 PROFILES = sorted(path.stem for path in (ROOT / "configs" / "slurm").glob("[!_]*.yaml"))
 
@@ -100,39 +99,51 @@ def test_dependencies_name_elements_that_must_succeed_and_arrays_that_must_end(o
 
 
 @pytest.mark.parametrize("name", PROFILES)
-def test_every_profile_loads_and_makes_a_script(name, one, tmp_path):
+def test_every_profile_loads_and_asks_for_what_it_says(name, one, tmp_path):
     profile = load_profile(name)
     assert profile.accelerator in assumptions().accelerators
-    job = plan.Job("train", "key", one)
-    gpus = max(1, profile.gpus)
-    text = sbatch_text(slurm_executor([job], tmp_path, profile, "afterok:1", gpus), 3)
-    done = subprocess.run(["bash", "-n"], input=text, text=True, capture_output=True)
-    assert done.returncode == 0, done.stderr
-    wanted = [f"--nodes={profile.nodes}", f"--time={profile.time_min}", "--requeue",
+
+    def asked(kind: str, count: int = 1, needs: str | None = None, gpus: int = 1) -> list[str]:
+        job = plan.Job(kind, "key", one if kind == "train" else None)
+        return options(parameters([job], tmp_path, profile, needs, gpus), count)
+
+    training = asked("train", 3, "afterok:1", max(1, profile.gpus))
+    wanted = {f"--nodes={profile.nodes}", f"--time={profile.time_min}", "--requeue",
               f"--signal=USR2@{profile.signal_lead_s}", "--kill-on-invalid-dep=yes",
-              "--dependency=afterok:1"]  # fmt: skip
-    wanted.append(f"--array=0-2%{min(3, profile.array_parallelism)}")
-    for flag in wanted:
-        assert f"#SBATCH {flag}\n" in text
-    assert "wckey" not in text
-    assert ("--gpus-per-node" in text) == (profile.gpus_per_node > 0)
-    light = sbatch_text(
-        slurm_executor([plan.Job("compare", "compare", None)], tmp_path, profile, None), 1
-    )
-    assert "--gpus-per-node" not in light
+              "--dependency=afterok:1",
+              f"--array=0-2%{min(3, profile.array_parallelism)}"}  # fmt: skip
+    assert wanted <= {*training}
+    assert any("gpus-per-node" in word for word in training) == (profile.gpus_per_node > 0)
+    light = asked("compare")
     lead = min(profile.signal_lead_s, 30 * profile.light_time_min)  # at most half of its time
-    assert f"--signal=USR2@{lead}\n" in light
-    assert "--nodes=1\n" in light
-    job = plan.Job("evaluate", "key", None)
-    evaluation = sbatch_text(slurm_executor([job], tmp_path, profile, None), 1)
-    assert "--nodes=1\n" in evaluation
-    if profile.gpus_per_node:
-        assert "--gpus-per-node=1\n" in evaluation
-        share = profile.cpus_per_node // profile.gpus_per_node
-        assert f"--cpus-per-task={share}\n" in evaluation
+    assert {f"--signal=USR2@{lead}", "--nodes=1"} <= {*light}
+    assert not any("gpus-per-node" in word or "array" in word for word in light)
+    share = profile.cpus_per_node // max(1, profile.gpus_per_node)
+    wanted = {"--nodes=1", f"--cpus-per-task={share}"}
+    wanted |= {"--gpus-per-node=1"} if profile.gpus_per_node else set()
+    assert wanted <= {*asked("evaluate")}
 
 
-def test_typed_gpus_containers_and_further_words_reach_sbatch_and_srun(one, tmp_path):
+@pytest.fixture
+def sent(tmp_path, monkeypatch):
+    """Submits jobs as submitit does, to stand-ins of SLURM's programs; returns the script."""
+    (tmp_path / "bin").mkdir()
+    for name in ("srun", "sbatch"):
+        (tmp_path / "bin" / name).write_text("#!/bin/sh\necho Submitted batch job 7\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+
+    def sends(profile, given: dict, count: int = 1) -> str:
+        array = executor(tmp_path, profile, tmp_path / "it's tasks.json", given)
+        with array.batch():
+            first, *_ = [array.submit(print) for _ in range(count)]
+        return first.paths.submission_file.read_text()
+
+    return sends
+
+
+@pytest.mark.parametrize(("kind", "gpus", "count"), [("train", 8, 3), ("evaluate", 1, 1)])
+def test_what_is_shown_is_what_submitit_asks_for(one, tmp_path, sent, kind, gpus, count):
     profile = replace(
         load_profile("h100-1x8"),
         gpu_type="h100",
@@ -141,20 +152,21 @@ def test_typed_gpus_containers_and_further_words_reach_sbatch_and_srun(one, tmp_
         sbatch={"reservation": "ours", "exclusive": True},
         srun=["--container-image=image.sqsh"],
     )
-    for kind, gpus in (("train", 8), ("evaluate", 1)):
-        job = plan.Job(kind, "key", one)
-        text = sbatch_text(slurm_executor([job], tmp_path, profile, None, gpus), 1)
-        for flag in (
-            f"--gpus-per-node=h100:{gpus}",
-            "--reservation=ours",
-            "--exclusive",
-            "--requeue",
-        ):
-            assert f"#SBATCH {flag}\n" in text
-        assert "--kill-on-bad-exit=1 --container-image=image.sqsh" in text
-        python = shlex.quote(sys.executable)
-        assert f"apptainer exec --nv my.sif {python} -u -m submitit.core._submit" in text
-        assert text.index("module load cuda") < text.index("\nsrun")
+    given = parameters([plan.Job(kind, "key", one)], tmp_path, profile, "afterok:1", gpus)
+    text = sent(profile, given, count)
+    marked = {line.removeprefix("#SBATCH ") for line in text.splitlines() if "#SBATCH" in line}
+    shown = {shlex.quote(word) for word in options(given, count)}
+    assert {f"--gpus-per-node=h100:{gpus}", "--reservation=ours", "--exclusive"} <= shown
+    logs = {word for word in marked if word.startswith(("--output", "--error", "--open-mode"))}
+    assert marked == shown | logs
+    assert subprocess.run(["bash", "-n"], input=text, text=True).returncode == 0
+    (command,) = [line for line in text.splitlines() if line.startswith("srun")]
+    words = shlex.split(command)
+    assert {"--kill-on-bad-exit=1", "--container-image=image.sqsh"} <= {*words}
+    at = words.index("apptainer")
+    started = ["apptainer", "exec", "--nv", "my.sif", sys.executable, "-u", "-m", "slurm.start"]
+    assert words[at : at + 9] == [*started, str(tmp_path / "it's tasks.json")]
+    assert text.index("module load cuda") < text.index("\nsrun")
 
 
 def test_a_machine_without_slurm_shows_its_jobs_its_gpus(tmp_path):

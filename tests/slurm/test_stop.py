@@ -1,6 +1,7 @@
 """SLURM's answers, logs, signals, and being stopped at any moment: what needs no SLURM."""
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -18,7 +19,7 @@ from common.backends import run_experiment
 from common.evaluation.run import evaluate
 from common.results.files import write, write_json
 from common.sweeps.plan import Sweep, evaluations_of
-from slurm import job, plan, status, stop
+from slurm import job, plan, records, status, stop
 from slurm.attempts import attempts, progress
 
 # ---- what SLURM says
@@ -275,3 +276,35 @@ def test_a_stopped_run_goes_on_with_the_same_bytes(tiny):
         with pytest.raises(stop.Stopped):
             run_experiment(x, False, AfterOneStep(None, 10).between_steps)
     assert content(run_experiment(x, False, AfterOneStep(None, 10).between_steps)) == whole
+
+
+EARLY = """
+import os, signal, sys
+
+class Signalled:
+    def find_spec(self, name, *_):
+        if name == "slurm.retry":
+            os.kill(os.getpid(), signal.SIGUSR2)
+
+sys.meta_path.insert(0, Signalled())
+"""
+
+
+@pytest.mark.process
+def test_an_element_of_an_array_that_is_stopped_while_it_imports_comes_back(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(EARLY)
+    (tmp_path / "scontrol").write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/told\n')
+    (tmp_path / "scontrol").chmod(0o755)
+    given = ("f_grpo", str(tmp_path), None)
+    tasks = [
+        job.Task("compare", key, *given, str(tmp_path / key), 60, 10, 1, 0) for key in ("a", "b")
+    ]
+    file = records.write_tasks(tmp_path / "tasks.json", tasks)
+    env = {"PYTHONPATH": f"{tmp_path}:{ROOT}", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    env |= {"SLURM_JOB_ID": "8", "SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "1"}
+    words = [sys.executable, "-m", "slurm.start", str(file), "-u", "-m", "submitit.core._submit"]
+    done = subprocess.run(words, env=os.environ | env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1, done.stderr
+    assert attempts(tmp_path / "a") == []
+    assert attempts(tmp_path / "b")[-1]["how"].startswith("stopped: USR2")
+    assert "requeue 7_1" in (tmp_path / "told").read_text()

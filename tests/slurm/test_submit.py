@@ -70,7 +70,7 @@ def test_jobs_import_the_snapshot_not_the_checkout(lab):
 def test_two_methods_are_trained_evaluated_and_compared(lab):
     """The whole path: an array of three trainings, evaluations by dependency, comparison, rows, in
     a folder of any name."""
-    lab.root = lab.root.rename(lab.root.with_name("100%u of it's"))
+    lab.root = lab.root.rename(lab.root.with_name("one of it's"))
     same = (*SHORT, "scope=cluster", f'results_dir="{lab.root}"')
     runs = [
         run
@@ -87,8 +87,8 @@ def test_two_methods_are_trained_evaluated_and_compared(lab):
     logs = {Path(row["log"]) for row in records.latest(lab.root, lab.paper).values()}
     assert len(logs) == 3 + 3 + 1
     assert all(log.exists() for log in logs)
-    with refuses("results_dir", lab.root / "%j"):
-        records.create(lab.root / "%j", lab.paper)
+    with refuses("results_dir", lab.root / "100%"):
+        records.create(lab.root / "100%", lab.paper)
     assert lab.show().count("benchmark 2/2  chunk 6/6") == 3
     rows = gather(lab.root, "f_grpo").scopes["cluster"].rows
     for e in evaluated:

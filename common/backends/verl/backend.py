@@ -138,7 +138,7 @@ def one_launch(
 
 def again(x: Experiment, step: int) -> str:
     """Return a line that says how to resume a run that has ended early."""
-    if {"submitit.core._submit", "slurm.local_gpus"} & {*sys.orig_argv}:  # a job's process
+    if "slurm.start" in sys.orig_argv:  # a job's process
         how = f"submit again (make reproduce-{x.paper} SCALE=cluster CLUSTER=... as before)"
     else:
         how = f"the same command again: {shlex.join(sys.orig_argv)}"
