@@ -1,6 +1,7 @@
 """Multiple choice: texts by hand, labelled cases, and the conventions of others pinned to their
 source."""
 
+import csv
 import random
 import re
 from collections import Counter
@@ -16,70 +17,18 @@ OPTIONS = ["12 N", "a rise in pressure", "42 N", "vitamin C"]
 REFERENCE = reference({"id": "x", "answer": "C", "options": OPTIONS})
 TEN = reference({"id": "x", "answer": "A", "options": [f"text {i}" for i in range(10)]})
 
-# Responses, parted by " | ", in which "¶" is a line break.
-CORRECT = r"""
-\boxed{\mathbf{(C)}} | \fbox{C} | \boxed{c} | \boxed{(C) 42~\text{N}} | \boxed{42\text{ N}} |
-\boxed{C}. So the answer is (A). | \boxed{12 N} is one force. The answer is (C). |
-\boxed{A} no, \boxed{C} | \boxed{7}¶The answer is (C). | <think>\boxed{A}</think>\boxed{C} |
-<think>the answer is (A)</think> The answer is (C). |
-<answer>A</answer>, or <ANSWER>The answer is C.</ANSWER> |
-<answer></answer>¶The answer is C<|im_end|> | c | 42 N | C. 42 N | The answer is A.¶¶**C** |
-We weigh them.¶¶#### C | Thus, (C). | [C] | __C__ | **Answer:** C | Ans: c | The answer is "42 N". |
-{'choice': 'C'} | Conclusion: C | Selected option → C | The answer, then, is <C>. |
-The right answer would therefore be C. | The answer to this is most likely c. |
-The answer is (C) 42 N. Question: ... The answer is (A). |
-The answer is Greater; the answer is (C) | We weigh them.¶I would go with C since forces add. |
-That is 42 N, which is option C. | It must be C. | Answer: A seems fine. On reflection, answer: C |
-The answer is A. Sorry, it's C. | Answer: A. Actually, C. | Answer: A. No, C. |
-Answer: A. Sorry, C. | My final choice is C. | C is clearly the best one. | We weigh them.¶- C |
-Answer: **A**, wait. Answer: **C** | The answer is not A but C. | The answer is C. So A is out. |
-Option A is wrong.¶So option (C) must be correct. | A and B are wrong; option C is correct. |
-The answer is C. Therefore, (A), (B) and (D) are wrong. | The answer is C, not A. |
-The answer is C, I think. | I'm not sure, but the answer is C. | The answer is (C) about 42 |
-故选（Ｃ） | 答案：【C】 | 正确答案是C。 | 选项C是正确的。 | 答案：C。¶选项A：不对 | 正确选项是C |
-Antwort: C | The correct letter is C. | The answer choice is C. | It matches (C). |
-The answer's C. | Selection: C | Lösung: C | The answer will be C. |
-I'm not sure but the answer is C. | The answer is:¶C. 42 N¶Good luck! | C - 42 N |
-Final answer → option C | I'd pick C — a safe bet. | The answer is C as forces add. |
-The answer is C rather than A. | Die Antwort lautet C. | Richtig ist C. |
-Also ist Antwort C richtig. | Die korrekte Option ist C."""
-WRONG = r"""
-\boxed{D) vitamin C} | The answer is vitamin C, because it is sour. | Final answer – D |
-The answer is C. Actually, the answer is D."""
-UNPARSED = r"""
-\boxed{} | \boxed{A, C} | \boxed{(C)(D)} | \boxed{C | \boxed{E} | \boxed{ı} | \boxed{Ⅽ} |
-\boxed{C} or \boxed{D} | The answer is (C).¶\boxed{A | <think>the answer is C |
-<think>the answer is (C)</think> | <answer>C, D</answer> | <answer>The answer is C |
-The answer is A. The answer is either A or C. | The answer is (A), (C) | Answer: C/D | 答案是A或C |
-Hence (C), which fails. | Both C and D are correct. | A is correct, but C is also correct. |
-We choose A and C. | A or option C is correct. | Neither A nor C is correct. |
-I don't think C is correct. | C is incorrect. | The wrong answer is C. | C不是正确答案 |
-答案是A、C | The answer is C. Scratch that. | The answer is C. Wait. |
-The answer is C. The answer is probably A or C. | The answer is C. But A is also correct. |
-答案是C。答案是A或C | The answer is A. On second thought, C is a trap. |
-The answer is C. The answer is not C. | The answer is C. Wait, that is wrong. |
-The answer must not be C. | If the answer is C, the force doubles. |
-C would be the best choice if it were heavier. | Is the answer C? |
-The answer is (C) only if it holds. | The answer is C.5 | Choose A number. | No, (C) is wrong. |
-This is C, the worst. | The answer is (C) is wrong. | The answer is C-14. | The answer is C = 3. |
-The answer is A rise in temperature | The answer is A - B = 3 | The answer: (a) 12 m, (b) 5 m |
-A. 12 N¶B. a rise in pressure¶C. 42 N¶D. vitamin C | Answer: None of the above | I think C |
-AC is correct"""
+with open(Path(__file__).with_name("choice.csv"), encoding="utf-8", newline="") as file:
+    CASES = [tuple(row.values()) for row in csv.DictReader(file)]  # letter, response
 
 
 @pytest.mark.parametrize(
-    ("response", "letter"),
-    [
-        (response.strip().replace("¶", "\n"), letter)
-        for letter, responses in (("C", CORRECT), ("D", WRONG), (None, UNPARSED))
-        for response in re.split(r"\s\|\s", responses)
-    ]
-    + [("", None), ("C\0", None), ("\ud800 \\boxed{\ud800}", None)],
+    ("letter", "response"), [*CASES, ("", ""), ("", "C\0"), ("", "\ud800 \\boxed{\ud800}")]
 )
-def test_ours(response, letter):
-    verdict = verify(response, REFERENCE)
-    assert verdict.parsed == letter
-    assert verdict.outcome == {"C": "correct", None: "unparsed"}.get(letter, "wrong")
+def test_ours(letter, response):
+    """A row is a case; "¶" is a line break, and no letter means that none can be read."""
+    verdict = verify(response.replace("¶", "\n"), REFERENCE)
+    assert verdict.parsed == (letter or None)
+    assert verdict.outcome == {"C": "correct", "": "unparsed"}.get(letter, "wrong")
     assert verdict.reward == (letter == "C")
 
 

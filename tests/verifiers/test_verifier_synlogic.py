@@ -11,10 +11,9 @@ from common.verifiers import synlogic
 
 
 def reference(task: str) -> str:
-    answer, metadata, *_ = PUZZLES[task]
-    return synlogic.reference(
-        {"id": task, "data_source": task, "answer": answer, "metadata": metadata}
-    )
+    puzzle = PUZZLES[task]
+    row = {"id": task, "data_source": task, "answer": puzzle.answer, "metadata": puzzle.metadata}
+    return synlogic.reference(row)
 
 
 def test_every_task_has_a_puzzle_here():
@@ -23,11 +22,11 @@ def test_every_task_has_a_puzzle_here():
 
 @pytest.mark.parametrize("task", PUZZLES)
 def test_puzzle_worked_out_by_hand(task):
-    _, _, right, wrong, unparsed = PUZZLES[task]
-    cases = [("correct", text, "") for text in right] + [
-        ("unparsed", text, "") for text in unparsed
-    ]
-    for outcome, text, reason in [*cases, *(("wrong", *pair) for pair in wrong.items())]:
+    puzzle = PUZZLES[task]
+    cases = [("correct", text, "") for text in puzzle.right]
+    cases += [("unparsed", text, "") for text in puzzle.unparsed]
+    cases += [("wrong", text, reason) for text, reason in puzzle.wrong.items()]
+    for outcome, text, reason in cases:
         verdict = synlogic.verify(text, reference(task))
         assert (verdict.outcome, verdict.reward) == (outcome, outcome == "correct"), (text, verdict)
         assert reason in verdict.reason
@@ -36,9 +35,8 @@ def test_puzzle_worked_out_by_hand(task):
 
 @pytest.mark.parametrize("task", PUZZLES)
 def test_only_the_answer_behind_the_thinking_counts(task):
-    right, wrong = PUZZLES[task][2], list(PUZZLES[task][3])
-    for good in right:
-        for bad in wrong:
+    for good in PUZZLES[task].right:
+        for bad in PUZZLES[task].wrong:
             text = f"<think>{good}</think>\n{bad}"
             assert synlogic.verify(text, reference(task)).outcome == "wrong", text
             text = f"<think>{bad}</think>\n{good}"
@@ -48,7 +46,7 @@ def test_only_the_answer_behind_the_thinking_counts(task):
 
 def test_answers_that_count_as_the_same_are_parsed_the_same():
     for task in ("futoshiki", "minesweeper", "space_reasoning_tree", "goods_exchange"):
-        parsed = {synlogic.verify(text, reference(task)).parsed for text in PUZZLES[task][2][:2]}
+        parsed = {synlogic.verify(text, reference(task)).parsed for text in PUZZLES[task].right[:2]}
         assert len(parsed) == 1, (task, parsed)
 
 
@@ -134,16 +132,15 @@ def test_an_answer_far_from_the_end_or_with_crossed_brackets_is_none():
 
 
 def test_hub_rows_give_the_same_reference():
-    answer, metadata, *_ = PUZZLES["survo"]
-    game = {"question": "Fill", "answer": answer, "metadata": metadata, "difficulty": 3}
+    puzzle = PUZZLES["survo"]
+    game = {"question": "Fill", "answer": puzzle.answer, "metadata": puzzle.metadata}
     for extra in ({"game_data_str": json.dumps(game)}, json.dumps({"game_data_str": repr(game)})):
         row = {"data_source": "synlogic/survo", "extra_info": extra}
         assert synlogic.reference(row) == reference("survo")
-    game["metadata"] = repr(metadata)
+    game["metadata"] = repr(puzzle.metadata)
     row = {"data_source": "survo", "extra_info": {"game_data_str": json.dumps(game)}}
     assert synlogic.reference(row) == reference("survo")
-    _, metadata, *_ = PUZZLES["mathador"]
-    row = {"data_source": "game_of_24", "answer": "", "metadata": metadata}
+    row = {"data_source": "game_of_24", "answer": "", "metadata": PUZZLES["mathador"].metadata}
     assert synlogic.reference(row) == reference("mathador")
 
 
