@@ -236,8 +236,9 @@ def _words(match: re.Match) -> str:
     if bare in ("degrees", "degree", "°"):
         return "°"
     if match.group(0).startswith((r"\mathrm", r"\mathbf", r"\mathit", r"\boldsymbol", r"\bm")):
-        before = re.sub(r"(?:\\[ ,;:!]|~|\s)+\Z", "", match.string[: match.start()])
-        unit = bare not in ("e", "i", "d") and before[-1:].isdigit()
+        before = match.string[: match.start()]
+        number = re.sub(r"(?:\\[ ,;:!]|~|\s)+\Z", "", before)[-1:].isdigit()
+        unit = bare not in ("e", "i", "d") and (number or before.rstrip().endswith("\\,"))
         return f"⟦{inside}⟧" if (len(bare) > 1 and bare.isalpha()) or unit else f" {inside} "
     if match.group(0).startswith(r"\operatorname"):
         return f"\\{bare} "
