@@ -78,6 +78,9 @@ def test_what_the_user_gives_stays():
     one = chosen(SEVEN, 1, 8, 80, given)
     assert (one.states, one.tokens, one.parallel) == ("cpu", 12_000, 8)
     assert one.keys() | given == one.keys()
+    for part in ("param", "optimizer"):
+        one = chosen(SEVEN, 1, 8, 80, {f"{OFFLOAD}.{part}_offload": True})
+        assert one.states == "between"
 
 
 def test_a_vllm_that_does_not_divide_a_node_is_refused():

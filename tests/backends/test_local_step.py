@@ -359,7 +359,7 @@ def test_the_clock_of_algorithm_2_is_the_optimiser_step(tiny, tmp_path, monkeypa
         p = part.mean(1, keepdim=True)
         assert torch.allclose(advantages.cpu(), (1 - p) ** (alpha - 1) * (part - p), atol=1e-6)
         assert lr == loop.set_lr(1, {"alpha": alpha, "delta": 1.0})
-    assert rates[0][0] != rates[1][0]
+    assert rates[0][0] != rates[1][0] == row["lr"]
 
 
 def test_a_gradient_that_is_not_finite_leaves_the_weights_alone(tiny, tmp_path, monkeypatch):

@@ -79,7 +79,7 @@ def test_a_papers_rows_of_the_study_are_the_studys_runs(paper):
 @pytest.mark.parametrize(
     ("words", "shown"),
     [
-        ("experiment=f_grpo_gamma1 seed=2 label=mine", "laptop lr 1e-5"),
+        ("experiment=f_grpo_gamma1 seed=2 label=mine scope=cluster", "laptop lr 1e-5"),
         ("experiment=grpo optim.lr=3e-5 eval.every=60", "laptop lr 3e-5"),
         ("experiment=f_grpo_gamma1 seed=40 label=mine", "laptop lr 1e-5"),  # any seed
         ("experiment=f_grpo_gamma1 optim.lr=2e-4 label=mine", None),  # no sweep trains it

@@ -3,6 +3,7 @@
 import math
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import torch
 from local_loop import made_up, slow_log_probs
@@ -58,6 +59,14 @@ def test_rare_answers_are_the_least_likely_right_ones(tiny, tmp_path, monkeypatc
     row = rare_nll.delta_nll(model, tokenizer, rare).iloc[0]
     mean = sum(row["nll"] for row in rare) / len(rare)
     assert row["value"] == pytest.approx(math.log(len(tokenizer)) - mean, abs=1e-4)
+
+
+def test_the_rare_answers_are_one_in_a_hundred():
+    log_probs = [-float(i) for i in range(200)]
+    right = {"outcome": "correct", "stopped": True, "tokens": 1}
+    drawn = pd.DataFrame([right | {"log_prob": log_prob} for log_prob in log_probs])
+    assert rare_nll.rarest(drawn, rare_nll.SHARE).index.tolist() == [199, 198]
+    assert len(rare_nll.rarest(drawn[:9], rare_nll.SHARE)) == 1
 
 
 @pytest.fixture

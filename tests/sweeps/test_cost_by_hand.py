@@ -131,6 +131,19 @@ def test_what_others_measured_lies_in_the_range():
     assert hours.high / hours.low < 3.5  # 920 / 330 is 2.8
 
 
+def test_an_engine_decodes_as_many_at_once_as_it_can_and_no_more():
+    """A response each for eight engines; 64 responses each, with batches of 32 and 64."""
+    x, profile = composed(("experiment=cluster/qwen7b_grpo",), "f_grpo"), load_profile("h100-1x8")
+
+    def hours(responses: int, decode_batch: int) -> float:
+        sampling = replace(x.sampling, prompts=responses // 8, group_size=8)
+        a = replace(assumptions(), decode_batch=decode_batch)
+        return cost.estimate(replace(x, sampling=sampling), profile, a).gpu_hours.low
+
+    assert hours(512, 32) > 1.1 * hours(512, 64)
+    assert hours(512, 64) == hours(512, 128)
+
+
 def test_what_was_measured_over_what_was_predicted_is_a_factor_of_the_steps():
     x, a = composed(("experiment=cluster/qwen7b_grpo",), "f_grpo"), assumptions()
     profile, rest = load_profile("h100-1x8"), ([a.models["Qwen/Qwen2.5-7B"]], 8, 4, 0)

@@ -16,7 +16,7 @@ from code_cases import SUM, isolated, judge, reference
 from tiny import ROOT
 
 from common.errors import UserError
-from common.verifiers.code import sandbox, verifier
+from common.verifiers.code import sandbox, seccomp, verifier
 
 pytestmark = pytest.mark.sandbox
 
@@ -333,6 +333,11 @@ def test_where_bubblewrap_cannot_be_had_nothing_is_run(installed, monkeypatch, t
         with pytest.raises(UserError, match=refusal):
             call()
     sandbox.close()
+
+
+def test_a_machine_whose_system_calls_are_not_known_is_refused():
+    with pytest.raises(UserError, match="machine sparc"):
+        seccomp.program("sparc")
 
 
 def test_where_the_sandbox_cannot_work_its_tests_are_skipped_and_say_why(monkeypatch):
