@@ -2,14 +2,15 @@
 
 import pandas as pd
 import pytest
-import torch
+from late import Late
 
-from bench import gpu
 from common.errors import UserError
+
+gpu = Late("bench.gpu")
 
 
 def test_without_a_gpu_it_ends_before_any_compute(monkeypatch, tmp_path):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     with pytest.raises(UserError, match=r"bench\.gpu"):
         gpu.main([f"results_dir={tmp_path}"])
     assert not list(tmp_path.iterdir())

@@ -2,14 +2,16 @@
 
 import pytest
 import torch
+from late import Late
 from tiny import network
-from transformers import GenerationConfig
 
-from common.backends.verl.export import export
 from common.errors import UserError
 from common.models import pretrain
-from common.models.hf import AutoModelForCausalLM
 from common.results.files import write_json
+
+verl, hf, transformers = map(
+    Late, ("common.backends.verl.export", "common.models.hf", "transformers")
+)
 
 
 @pytest.fixture(params=[True, False], ids=["tied", "untied"])
@@ -30,9 +32,9 @@ def test_the_weights_are_the_checkpoints_and_none_are_drawn(checkpoint, tmp_path
     folder, model = checkpoint
     before = torch.get_rng_state()
     for _ in range(2):  # the second replaces the first
-        export(folder, tmp_path / "model", device)
+        verl.export(folder, tmp_path / "model", device)
     assert torch.equal(torch.get_rng_state(), before)
-    made = AutoModelForCausalLM.from_pretrained(tmp_path / "model", dtype=dtype)
+    made = hf.AutoModelForCausalLM.from_pretrained(tmp_path / "model", dtype=dtype)
     expected = {name: tensor.to(dtype) for name, tensor in model.state_dict().items()}
     torch.testing.assert_close(dict(made.state_dict()), expected, rtol=0, atol=0)
     assert {path.name for path in tmp_path.iterdir()} == {"actor", "model"}
@@ -40,9 +42,11 @@ def test_the_weights_are_the_checkpoints_and_none_are_drawn(checkpoint, tmp_path
 
 def test_every_end_token_is_kept(checkpoint, tmp_path):
     folder, _ = checkpoint
-    GenerationConfig(eos_token_id=[3, 5]).save_pretrained(folder / "huggingface")  # as verl has it
-    export(folder, tmp_path / "model", "cpu")
-    assert GenerationConfig.from_pretrained(tmp_path / "model").eos_token_id == [3, 5]
+    transformers.GenerationConfig(eos_token_id=[3, 5]).save_pretrained(
+        folder / "huggingface"
+    )  # as verl has it
+    verl.export(folder, tmp_path / "model", "cpu")
+    assert transformers.GenerationConfig.from_pretrained(tmp_path / "model").eos_token_id == [3, 5]
 
 
 def test_what_does_not_fit_is_refused_and_leaves_nothing(checkpoint, tmp_path):
@@ -51,5 +55,5 @@ def test_what_does_not_fit_is_refused_and_leaves_nothing(checkpoint, tmp_path):
     del weights["model.norm.weight"]
     torch.save(weights, folder / "model_world_size_1_rank_0.pt")
     with pytest.raises(UserError, match=r"model\.norm\.weight"):
-        export(folder, tmp_path / "model", "cpu")
+        verl.export(folder, tmp_path / "model", "cpu")
     assert not (tmp_path / "model").exists()

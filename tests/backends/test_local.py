@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
+from late import Late
 from local_loop import BONUS
 from tiny import ROOT
 
@@ -17,12 +18,11 @@ from common.backends.local import train
 from common.errors import UserError
 from common.models import load as load_module
 from common.models import pretrain, store
-from common.models.hf import AutoModelForCausalLM, AutoTokenizer
 from common.results.files import read_csv, read_jsonl
 from common.verifiers import countdown
 
+hf = Late("common.models.hf")
 FILES = ["metrics.csv", "metrics.jsonl", "counts.csv", "samples/natural.jsonl.gz"]
-
 FILES += ["samples/rare.jsonl.gz", "model/model.safetensors", "eval/step-00003.csv"]
 
 
@@ -173,8 +173,8 @@ def test_the_saved_model_loads_like_any_other(tiny, run):
         ["3 5 7 12 = 41", "\\boxed{(12-5)*3}<eos>", "12 1 2=50 3", ""],
     )
     for folder in (run / "model", Path(store.folder(tiny().model, Path(tiny().results_dir)))):
-        tokenizer = AutoTokenizer.from_pretrained(folder)
-        model = AutoModelForCausalLM.from_pretrained(folder)
+        tokenizer = hf.AutoTokenizer.from_pretrained(folder)
+        model = hf.AutoModelForCausalLM.from_pretrained(folder)
         assert model.config.vocab_size == len(tokenizer) == len(made)
         assert (tokenizer.eos_token_id, tokenizer.pad_token_id) == (1, 0)
         assert model.config.eos_token_id == made.eos_token_id
@@ -189,7 +189,7 @@ def test_the_saved_model_loads_like_any_other(tiny, run):
     loaded, _ = load_module.load_model(
         replace(tiny().model, path=str(run / "model"), pretrain=None), run, "cpu"
     )
-    plain, ids = AutoModelForCausalLM.from_pretrained(run / "model"), torch.tensor([[5, 6, 7]])
+    plain, ids = hf.AutoModelForCausalLM.from_pretrained(run / "model"), torch.tensor([[5, 6, 7]])
     torch.testing.assert_close(loaded(ids).logits, plain(ids).logits, rtol=1e-5, atol=1e-5)
 
 

@@ -5,12 +5,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
+from late import Late
 from refuses import refuses
 from tiny import MODEL
 
 from common.backends import evaluations, local
 from common.backends.local import train
-from common.backends.verl import sizes
 from common.config.compose import CONFIGS, compose
 from common.config.strict import strict
 from common.errors import UserError
@@ -19,6 +19,8 @@ from common.evaluation.run import evaluate
 from common.experiment import load
 from common.models import load as load_module
 from common.rollout import samplers
+
+sizes = Late("common.backends.verl.sizes")
 
 
 def test_found_and_resumed_are_said(tiny, monkeypatch, capsys):
@@ -144,7 +146,7 @@ def test_the_hub_is_asked_once_for_a_model_that_is_not_here(monkeypatch):
         cached.append(local_files_only)
         raise OSError("not in the cache")
 
-    monkeypatch.setattr(sizes, "only_cached", lambda path, key: True)
+    monkeypatch.setattr("common.backends.verl.sizes.only_cached", lambda path, key: True)
     monkeypatch.setattr(sizes.AutoConfig, "from_pretrained", none)
     x = load(["model=huggingface", "model.path=a/b"], "f_grpo")
     assert sizes.sizes_of(x) == []

