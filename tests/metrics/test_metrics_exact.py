@@ -31,7 +31,7 @@ def test_the_exact_table_by_fractions():
         assert exact_table(n).tolist() == [[float(value) for value in row] for row in slow]
 
 
-@pytest.mark.parametrize("sizes", [range(1, 65), [100, 256], [1000], [1024]], ids=str)
+@pytest.mark.parametrize("sizes", [range(1, 65), [100, 256], [1024]], ids=str)
 def test_pass_at_k_is_exact_for_every_c_and_k(sizes):
     for n in sizes:
         ks = list(range(1, n + 1))

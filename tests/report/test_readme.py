@@ -14,11 +14,16 @@ from rlvr_papers import docs
 from rlvr_papers.docs import REFERENCE
 
 
+@pytest.fixture(scope="module")
+def pages() -> dict[str, str]:
+    return docs.pages()
+
+
 @pytest.mark.parametrize(
     "file", ["README.md", "docs/cluster-week.md", "docs/evidence.md", "papers/study/README.md"]
 )
-def test_the_tables_are_those_of_the_committed_results(file):
-    assert docs.pages()[file] == (ROOT / file).read_text(), "stale: make docs"
+def test_the_tables_are_those_of_the_committed_results(file, pages):
+    assert pages[file] == (ROOT / file).read_text(), "stale: make docs"
 
 
 @pytest.mark.parametrize("part", [("cov_grpo", "all", 3), ("fade", "table5", 1)])
