@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from interrupted import Stopped, interrupted
 from refuses import refuses
 
 from common.backends.local import train
@@ -58,12 +59,11 @@ def test_one_that_was_killed_while_it_was_taken_back_goes_on_all_the_same(asked,
 
     def dies(path, *arguments, **named):
         if path.name == "DONE":
-            raise KeyboardInterrupt
+            raise Stopped
         unlink(path, *arguments, **named)
 
     monkeypatch.setattr(Path, "unlink", dies)
-    with pytest.raises(KeyboardInterrupt):
-        train(asked(6), progress=False)
+    interrupted(train, asked(6), progress=False)
     monkeypatch.setattr(Path, "unlink", unlink)
     assert not done(asked(6))
     train(asked(6), progress=False)
@@ -88,17 +88,13 @@ def test_without_its_state_a_finished_run_is_left_as_it_is(asked):
 
 
 def test_a_run_that_is_past_the_steps_asked_for_is_named(asked):
-    class Enough(Exception):
-        pass
-
-    calls = iter(range(100))
+    steps = iter(range(100))
 
     def stops():
-        if next(calls) == 4:
-            raise Enough
+        if next(steps) == 4:
+            raise Stopped
 
-    with pytest.raises(Enough):
-        train(asked(6), progress=False, on_step=stops)
+    interrupted(train, asked(6), progress=False, on_step=stops)
     with refuses("optim.steps", 3):
         train(asked(3), progress=False)
     assert train(asked(6), progress=False).name == asked(3).run_id

@@ -5,6 +5,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
+from interrupted import Stopped, interrupted
 from late import Late
 from refuses import refuses
 from tiny import MODEL
@@ -23,27 +24,6 @@ from common.rollout import samplers
 sizes = Late("common.backends.verl.sizes")
 
 
-def test_found_and_resumed_are_said(tiny, monkeypatch, capsys):
-    x = tiny("eval.rare_nll_samples=0")
-    one_step = local.Loop.one_step
-
-    def stopped(loop, step):
-        if step == 5:
-            raise KeyboardInterrupt
-        return one_step(loop, step)
-
-    monkeypatch.setattr(local.Loop, "one_step", stopped)
-    with pytest.raises(KeyboardInterrupt):
-        train(x)
-    monkeypatch.undo()
-    monkeypatch.setattr("fcntl.flock", lambda *_: None)  # a new process would not hold the lock
-    assert "resumes after" not in capsys.readouterr().err
-    run = train(x)
-    assert f"{run}: resumes after step 4" in capsys.readouterr().err
-    train(x)
-    assert f"{run}: finished earlier, found" in capsys.readouterr().err
-
-
 def test_a_run_without_a_gradient_says_so_once(tiny, monkeypatch, capsys):
     monkeypatch.setattr(local, "rewards", lambda verdicts, G, *_: torch.full((4, G), 0.5))
     x = tiny("eval.rare_nll_samples=0")
@@ -57,14 +37,12 @@ def test_a_kill_in_the_last_evaluation_costs_neither_training_nor_samples(tiny, 
 
     def killed(path, rows):
         if path.name.startswith("rare"):
-            raise KeyboardInterrupt
+            raise Stopped
         write(path, rows)
 
     monkeypatch.setattr(evaluations, "write_jsonl_gz", killed)
-    with pytest.raises(KeyboardInterrupt):
-        train(x, progress=False)
+    interrupted(train, x, progress=False)
     monkeypatch.undo()
-    monkeypatch.setattr("fcntl.flock", lambda *_: None)
     (run,) = [path.parent for path in (Path(x.results_dir) / x.paper).glob("*/checkpoint.pt")]
     assert (run / "model" / "model.safetensors").exists()
     kept = (run / "samples" / "natural.jsonl.gz").stat().st_mtime_ns

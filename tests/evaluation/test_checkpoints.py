@@ -6,6 +6,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 import yaml
+from interrupted import Stopped, interrupted
 from refuses import refuses, refuses_file
 
 from common.claims.select import indexed, select, tidy
@@ -180,14 +181,11 @@ def test_other_checkpoints_than_at_the_beginning_are_not_mixed(trained, monkeypa
     x = evaluations_of([trained], SWEEP)[0]
 
     def stop():
-        raise KeyboardInterrupt
+        raise Stopped
 
-    with pytest.raises(KeyboardInterrupt):
-        evaluate(x, stop)
+    interrupted(evaluate, x, stop)
     assert not (x.path / "DONE").exists()
     other = checkpoints.Checkpoint(3, "checkpoints/step-00003", "")
-    # a new process would not hold the lock of the run that was stopped
-    monkeypatch.setattr("fcntl.flock", lambda *_: None)
     with monkeypatch.context() as changed:
         changed.setattr(checkpoints, "choose", lambda *_: other)
         with refuses_file(x.path / "checkpoint.json"):

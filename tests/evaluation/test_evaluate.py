@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 import yaml
 from evaluations import made
+from interrupted import Stopped, interrupted
 from processes import FORK
 from refuses import refuses, refuses_file
 
@@ -115,15 +116,12 @@ def test_benchmarks_of_one_model_go_on_where_they_were_with_one_load(results, mo
     load, draw = engines.local_model, engines.drawn
     monkeypatch.setattr(engines, "local_model", lambda x: loads.append(x.model) or load(x))
     monkeypatch.setattr(engines, "drawn", lambda e, x, *more: drawn.append(x) or draw(e, x, *more))
-    # a new process would not hold the locks of the one that was stopped
-    monkeypatch.setattr("fcntl.flock", lambda *_: None)
 
     def stop():
         if len(drawn) == 4:  # two problems a chunk: three chunks of the first, one of the second
-            raise KeyboardInterrupt
+            raise Stopped
 
-    with pytest.raises(KeyboardInterrupt):
-        evaluate_all(xs, stop)
+    interrupted(evaluate_all, xs, stop)
     assert [(x.path / "DONE").exists() for x in xs] == [True, False, False]
     assert len(loads) == 1
     first = (xs[0].path / "DONE").stat().st_mtime_ns
@@ -153,15 +151,12 @@ def test_a_benchmark_that_changed_is_not_mixed(finished, tmp_path, monkeypatch):
     x = made(tmp_path)
 
     def stop(*_):
-        raise KeyboardInterrupt
+        raise Stopped
 
     monkeypatch.setattr(engines, "local_model", stop)
-    with pytest.raises(KeyboardInterrupt):
-        evaluate(x)
+    interrupted(evaluate, x)
     prompts = problems(x.eval.prompts)
     monkeypatch.setattr(store, "problems", lambda _: prompts[::-1])
-    # a new process would not hold the lock of the run that was stopped
-    monkeypatch.setattr("fcntl.flock", lambda *_: None)
     with refuses_file(x.path / "problems.jsonl.gz"):
         evaluate(x)
 

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import torch
 from evaluations import made
+from interrupted import Stopped, interrupted
 from refuses import refuses
 
 from common.backends import run_experiment
@@ -75,11 +76,9 @@ def test_a_stopped_scoring_goes_on_where_it_was(drawn, monkeypatch):
     def stop() -> None:
         asked.append(None)
         if len(asked) == 2:
-            raise KeyboardInterrupt
+            raise Stopped
 
-    with pytest.raises(KeyboardInterrupt):
-        evaluate(x, stop)
-    monkeypatch.setattr("fcntl.flock", lambda *_: None)  # a new process would not hold the lock
+    interrupted(evaluate, x, stop)
     run = evaluate(x, lambda: asked.append(None))
     assert len(asked) == 2 + 2  # the first chunk is not made again
     assert len(rows_of(run)) == 48
