@@ -1,13 +1,13 @@
 """The second version's Table 4 on one GPU: its rows are as printed, come cheapest first, stop when
 the budget is spent, and end in the comparison, here as small as they can be."""
 
-import csv
 import re
 from dataclasses import replace
 
 import pandas as pd
 import pytest
 from compositions import asked, composed, runs
+from printed import hyperparameters
 from refuses import refuses
 from tiny import ROOT
 
@@ -18,19 +18,15 @@ from common.sweeps import reproduce
 pytestmark = pytest.mark.sweep
 
 PRINTED = ROOT / "papers" / "f_grpo" / "published"
+MAZE = hyperparameters("f_grpo", "maze")
 
 
 def rows():
     return [x for x in runs("f_grpo", "gpu") if x.optim.steps > 0]
 
 
-def printed() -> dict[str, str]:
-    with (PRINTED / "hyperparameters.csv").open(newline="") as file:
-        return {r["parameter"]: r["value"] for r in csv.DictReader(file) if r["scope"] == "maze"}
-
-
 def numbers(parameter: str) -> list[float]:
-    text = printed()[parameter].replace("1M", "1000000")
+    text = MAZE[parameter].replace("1M", "1000000")
     return [float(number) for number in re.findall(r"\d+(?:\.\d+)?(?:e-?\d+)?", text)]
 
 
@@ -56,7 +52,7 @@ def test_settings_are_as_printed():
     assert [made.demonstrations / made.batch_size, made.batch_size] == [steps, batch]
     assert {made.lr, made.embedding_lr} == {lr}
     assert (made.optimizer, made.epochs) == ("adamw", 1)
-    assert "one parameter update" in printed()["RL"]
+    assert "one parameter update" in MAZE["RL"]
     assert x.optim.mini_batches == 1
     assert numbers("RL") == [x.optim.steps, x.sampling.prompts, x.optim.lr]
     sizes, gammas = numbers("rollouts N"), {0.0, *numbers("gamma")}

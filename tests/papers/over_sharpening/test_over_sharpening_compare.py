@@ -1,4 +1,4 @@
-"""Over-sharpening's own rows, claims and published numbers."""
+"""Over-sharpening's own rows, and the claims that read them."""
 
 from itertools import product
 
@@ -15,13 +15,6 @@ from common.config.strict import strict
 from common.results.files import write_csv
 from papers.over_sharpening.compare import own_rows, toy_rows
 from papers.over_sharpening.toy.config import Toy
-
-SPEC = spec_of("over_sharpening")
-
-HOME = ROOT / "papers" / "over_sharpening"
-
-
-# ---- own rows
 
 
 def final_row(**changes) -> dict:
@@ -54,33 +47,6 @@ def test_toy_rows_by_hand(tmp_path):
     assert toy_rows(tmp_path / "nothing").empty
 
 
-# ---- claims and published numbers
-
-
-def verdicts(root) -> pd.DataFrame:
-    return compare.assess(SPEC, root).verdicts.set_index("id")
-
-
-@pytest.mark.sweep
-def test_published_claims_are_decided_on_the_printed_numbers(tmp_path):
-    table = verdicts(tmp_path)
-    decided = table[table["published_numbers"] != ""]
-    assert len(decided) > 20
-    assert set(decided["published"]) == {"holds", "fails"}
-    assert set(decided.index[decided["published"] == "fails"]) == {
-        "filter_consistent",
-        "overlap_ratio",
-    }
-    assert table.loc["iac_cells_avg", "published_numbers"] == "67 hold, 4 fail, 1 open of 72"
-    for name, models in {"grpo_avg": 3, "grpo_pass": 3, "others_avg": 9, "others_pass": 9}.items():
-        numbers, cluster = table.loc[f"iac_{name}", ["published_numbers", "cluster"]]
-        assert numbers == f"{models} hold, 0 fail, 0 open of {models}"
-        assert cluster == "not run"  # a cluster row can decide it
-    ours = {claim.id for claim in load_claims(HOME / "claims.yaml") if claim.ours}
-    assert {"iac_partition", "iac_partition_equal", "confident_only"} <= ours
-    assert set(table["laptop"]) <= {"not run", "not claimed here"}
-
-
 @pytest.mark.sweep
 def test_claims_name_settings_that_the_toy_and_the_theory_have(tmp_path):
     from papers.over_sharpening.theory import tables
@@ -97,8 +63,8 @@ def test_claims_name_settings_that_the_toy_and_the_theory_have(tmp_path):
     write_csv(folder / "checks.csv", pd.concat(checks).assign(beta=0.1))
     coupled = [tables.coupling_checks(4, 0.5, 0.0, r, draws=50, seed=1) for r in (0, 1)]
     write_csv(folder / "coupling.csv", pd.concat(coupled))
-    decided = verdicts(tmp_path)
-    for claim in load_claims(HOME / "claims.yaml"):
+    decided = compare.assess(spec_of("over_sharpening"), tmp_path).verdicts.set_index("id")
+    for claim in load_claims(ROOT / "papers" / "over_sharpening" / "claims.yaml"):
         selectors = claim.laptop.selectors if claim.laptop else ()
         if any(one.get("table") in ("toy", "theory") for one in selectors):
             assert decided.loc[claim.id, "laptop"] != "not run", claim.id

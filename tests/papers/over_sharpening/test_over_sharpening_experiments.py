@@ -1,13 +1,15 @@
 """Over-sharpening's experiments, scales and rows of the tables, and one tiny run."""
 
-from functools import cache, partial
+from functools import partial
 
 import compositions
 import numpy as np
 import pandas as pd
 import pytest
-from tiny import MODEL, ROOT, TINY
+from printed import printed
+from tiny import TINY
 
+from common.backends import run_experiment
 from common.config.compose import compose
 from common.config.strict import strict
 from common.experiment import load
@@ -16,7 +18,6 @@ from common.sweeps.plan import Reproduce
 
 pytestmark = pytest.mark.sweep
 
-HOME = ROOT / "papers" / "over_sharpening"
 CLUSTER = compositions.cluster("over_sharpening")
 
 # ---- experiments
@@ -58,27 +59,17 @@ def test_alpha_zero_is_grpo_exactly():
 # ---- the rows of the tables
 
 
-def printed(name: str) -> list[dict]:
-    return pd.read_csv(HOME / "published" / f"{name}.csv").to_dict("records")
-
-
 ROWS = {  # Table 5 names GRPO and IAC by their alpha
     "IAC alpha=0 (=GRPO)": "GRPO",
     "IAC alpha=1": "IAC",
 }
 
 
-@cache
-def hyperparameters() -> dict[tuple[str, str], str]:
-    return {(r["scope"], r["parameter"]): r["value"] for r in printed("hyperparameters")}
-
-
-@pytest.mark.sweep
 def test_every_row_of_the_tables_has_one_experiment_and_a_sweep():
     wanted = {
         (r["model"], ROWS.get(r["method"], r["method"]))
         for t in (2, 3, 4, 5)
-        for r in printed(f"table{t}")
+        for r in printed("over_sharpening", f"table{t}")
     }
     rows = [experiment(name) for name in CLUSTER]
     found = sorted((x.model.name, x.label) for x in rows)
@@ -96,21 +87,10 @@ def test_every_row_of_the_tables_has_one_experiment_and_a_sweep():
     assert sorted(name for sweep in sweeps for name in sweep.rows) == CLUSTER
 
 
-def test_one_tiny_run_with_iac_dapo_and_the_memory_network(pretrained, tmp_path):
-    import shutil
-
-    from common.backends import run_experiment
-
-    shutil.copytree(pretrained / "models", tmp_path / "models")
-    settings = [
-        *TINY,
-        f"results_dir={tmp_path}",
-        "optim.steps=2",
-        "eval.every=2",
-        "optim.mini_batches=4",
-    ]
-    x = load(["method=dapo_iac_dlc", *settings], "over_sharpening")
-    assert set(MODEL) <= set(settings)
+def test_one_tiny_run_with_iac_dapo_and_the_memory_network(results):
+    settings = [*TINY, f"results_dir={results}", "optim.steps=2", "eval.every=2"]
+    settings += ["optim.mini_batches=4", "method=dapo_iac_dlc"]
+    x = load(settings, "over_sharpening")
     folder = run_experiment(x, progress=False)
     rows = pd.read_csv(folder / "metrics.csv")
     assert set(rows["method"]) == {x.label}

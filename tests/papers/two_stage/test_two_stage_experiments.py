@@ -1,11 +1,11 @@
 """The two-stage paper's experiments, sweeps and rows of the tables."""
 
-import csv
 from dataclasses import replace
 from functools import partial
 
 import compositions
 import pytest
+from printed import printed
 from tiny import ROOT
 
 from common.claims.judge import load as load_claims
@@ -19,17 +19,6 @@ pytestmark = pytest.mark.sweep
 
 CLAIMS = ROOT / "papers" / "two_stage" / "claims.yaml"
 CLUSTER = compositions.cluster("two_stage")
-
-
-def printed(name: str) -> list[dict]:
-    with open(CLAIMS.parent / "published" / f"{name}.csv", newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def value(parameter: str) -> float:
-    """A printed hyperparameter."""
-    rows = printed("hyperparameters")
-    return float(next(r["value"] for r in rows if r["parameter"] == parameter))
 
 
 # ---- the experiments
@@ -56,7 +45,9 @@ row = partial(compositions.experiment, paper="two_stage")
 
 
 def test_every_row_of_the_tables_has_one_experiment_that_a_scale_runs():
-    wanted = {(r["model"], r["method"]) for t in (1, 2, 3, 4) for r in printed(f"table{t}")}
+    wanted = {
+        (r["model"], r["method"]) for t in (1, 2, 3, 4) for r in printed("two_stage", f"table{t}")
+    }
     scales = strict(Reproduce, compose("two_stage", [], "reproduce")).scales
     swept = {key: [n for one in scale.sweeps for n in one.rows] for key, scale in scales.items()}
     rows = [row(name) for name in swept["cluster"]]
@@ -97,8 +88,8 @@ def test_tables_are_evaluated_on_the_printed_sets(tmp_path):
     flags = ["scale=cluster", f"results_dir={tmp_path}"]
     config = strict(Reproduce, compose("two_stage", flags, "reproduce"))
     planned = evaluations(config)
-    qwen = {r["benchmark"] for t in ("table1", "table3") for r in printed(t)}
-    llama = {r["benchmark"] for r in printed("table2")}
+    qwen = {r["benchmark"] for t in ("table1", "table3") for r in printed("two_stage", t)}
+    llama = {r["benchmark"] for r in printed("two_stage", "table2")}
     for model, sets in (("Qwen2.5-Math-7B", qwen), ("Llama-3.2-3B-Instruct", llama)):
         every = [x for x in planned if x.label == model]
         greedy = [x for x in every if x.row.benchmark == GREEDY and x.scores is None]
