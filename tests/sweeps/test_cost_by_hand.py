@@ -132,7 +132,7 @@ def test_what_others_measured_lies_in_the_range():
 
 
 def test_an_engine_decodes_as_many_at_once_as_it_can_and_no_more():
-    """A response each for eight engines; 64 responses each, with batches of 32 and 64."""
+    """Two engines of four GPUs: 256 responses each, in batches of 128, of 256 and of 512."""
     x, profile = composed(("experiment=cluster/qwen7b_grpo",), "f_grpo"), load_profile("h100-1x8")
 
     def hours(responses: int, decode_batch: int) -> float:
@@ -140,8 +140,8 @@ def test_an_engine_decodes_as_many_at_once_as_it_can_and_no_more():
         a = replace(assumptions(), decode_batch=decode_batch)
         return cost.estimate(replace(x, sampling=sampling), profile, a).gpu_hours.low
 
-    assert hours(512, 32) > 1.1 * hours(512, 64)
-    assert hours(512, 64) == hours(512, 128)
+    assert hours(512, 128) > 1.05 * hours(512, 256)
+    assert hours(512, 256) == hours(512, 512)
 
 
 def test_what_was_measured_over_what_was_predicted_is_a_factor_of_the_steps():
