@@ -108,7 +108,7 @@ def test_a_plain_function_is_the_reward(folder):
 def test_a_method_is_a_file_in_the_folder(folder):
     before = finished(folder, "own")
     lines, _ = executed(folder, "A method of your own")
-    assert any('"m_S": 0.359375' in line for line in lines)
+    assert any('"m_S": 0.09326171875' in line for line in lines)
     (run,) = finished(folder, "own") - before
     assert run.name.startswith("shrunken-s1-")
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from common.advantages.group import grpo
-from common.advantages.parts import centred, require, success, times, token_counts
+from common.advantages.parts import centred, mixed, require, success, times, token_counts
 
 
 def power_alpha(rewards: Tensor, *, correct: Tensor, alpha: float, normalise: bool) -> Tensor:
@@ -160,6 +160,26 @@ def filter_easiest(
     tied = (solved == solved[:, None]).sum(1).to(rewards.dtype)
     dropped = (fraction * len(solved) - easier).clamp(min=0).minimum(tied)
     return (1 - dropped / tied)[:, None] * grpo(rewards, unbiased=unbiased, epsilon=epsilon)
+
+
+def curve(rewards: Tensor, *, correct: Tensor) -> Tensor:
+    """CurveRL: mean GRPO, where a prompt weighs by the rank and the density of its success rate.
+
+        A_i = w (r_i - p),  w = f(p) / F(p)
+
+    f is the share of the batch's mixed groups that have the same success rate, F the share that
+    have the same one or a lower one.
+    Source: Sun et al. 2026 (arXiv 2605.24331); the authors' code with a pool of 0 batches.
+    m_S = m_F = p*q; of a batch of one group, where f = F
+    Left out: a reference of the ten batches before, which the authors' code has by default.
+    Raises UserError for groups of one or graded rewards.
+    """
+    r = success(rewards, "curve", correct=correct)
+    mean = centred(r, "curve")
+    solved, among = r.sum(1), mixed(r)[:, 0]
+    same = ((solved == solved[:, None]) & among).sum(1)
+    fewer = ((solved <= solved[:, None]) & among).sum(1)
+    return (same.to(r.dtype) / fewer.clamp(min=1))[:, None] * mean
 
 
 def t2t(

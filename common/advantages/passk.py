@@ -9,6 +9,7 @@ from math import comb, sqrt
 
 from torch import Tensor
 
+from common.advantages.group import grpo
 from common.advantages.parts import centred, require, success
 
 
@@ -71,6 +72,30 @@ def pass_at_k_mix(rewards: Tensor, *, correct: Tensor, k: int) -> Tensor:
     p = success(rewards, "pass_at_k_mix", correct=correct).mean(1, keepdim=True)
     of_k, of_1 = (pass_at_k_chen(rewards, correct=correct, k=one) for one in (k, 1))
     return p * of_k + (1 - p) * of_1
+
+
+def beta_posterior(
+    rewards: Tensor, *, correct: Tensor, k: int, probe: bool, unbiased: bool, epsilon: float
+) -> Tensor:
+    """BBG: GRPO with the weight that pass@k gives a prompt, averaged over what its group says of
+    its success rate; with `probe`, failures of an unsolved prompt are pushed down too.
+
+        u(X) = E[k (1 - s)^(k - 1)],  s ~ Beta(X + 1, F + 1)
+        w    = u(X) / u(1) = comb(F + k - 1, k - 1) / comb(G + k - 2, k - 1)
+        A_i  = w A_i^GRPO;  with `probe`, -1 in a group without a success (REINFORCE on {-1, 1})
+
+    Source: arXiv 2606.15455, the Bayesian pass@k weight and the zero-success probe.
+    m_S = m_F = comb(F + k - 1, k - 1) / comb(G + k - 2, k - 1)*sqrt(p*q); unbiased=false,
+    epsilon=0 and probe=false
+    k = 1 without the probe is `grpo`. The formula was read in notes on the paper, not in the paper.
+    Raises UserError for k < 1, groups of one, or graded rewards.
+    """
+    require(k >= 1, "k", k, "must be at least 1")
+    r, size = success(rewards, "beta_posterior", correct=correct), rewards.shape[1]
+    once = comb(size + k - 2, k - 1)
+    weight = _by_count(r, [comb(size - x + k - 1, k - 1) / once for x in range(size + 1)])
+    unsolved = (r.sum(1, keepdim=True) == 0) & probe
+    return (weight * grpo(rewards, unbiased=unbiased, epsilon=epsilon)).masked_fill(unsolved, -1.0)
 
 
 def _group_size(rewards: Tensor, k: int) -> int:

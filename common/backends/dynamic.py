@@ -25,6 +25,17 @@ class Rollout:
         """Return for each group whether its rewards differ, (P,)."""
         return self.rewards.amax(1) > self.rewards.amin(1)
 
+    @property
+    def outcomes(self) -> torch.Tensor:
+        """Return the number of each response's answer, (P, G): equal answers of a group have the
+        same number. Responses without an answer are one outcome."""
+        G, numbers = self.batch.group_size, []
+        for start in range(0, len(self.verdicts), G):
+            known: dict[str | None, int] = {}
+            group = self.verdicts[start : start + G]
+            numbers.append([known.setdefault(one.parsed, len(known)) for one in group])
+        return torch.tensor(numbers)
+
     def groups(self) -> list[Rollout]:
         """Return each group as a rollout of its own."""
         G = self.batch.group_size

@@ -186,14 +186,15 @@ class Loop:
     def one_step(self, step: int) -> dict:
         """Draw one rollout, make its optimiser steps and return the row of the training curve."""
         x = self.x
-        batch, reward, row, drawn = self.rollout(step)
+        kept, row, drawn = self.rollout(step)
+        batch, reward = kept.batch, kept.rewards
         shaped = reward
         if x.method.kl_in_reward:
             penalty = self.penalty(batch)
             row["kl"] = (penalty.sum() / batch.mask.sum()).item()
             shaped = reward - x.method.kl_coef * penalty.view(reward.shape).to(reward.device)
         correct = reward == x.reward.correct
-        advantages, controlled = self.advantages(step, batch, shaped, correct, row["solve_rate"])
+        advantages, controlled = self.advantages(step, kept, shaped, correct, row["solve_rate"])
         if x.covariances:
             row |= contributions.logged(batch.log_probs, advantages.reshape(-1, 1), batch.mask)
         watched = {name: value for name, value in self.state.items() if isinstance(value, float)}
@@ -229,8 +230,8 @@ class Loop:
         reward = rewards(verdicts, batch.group_size, x.reward.correct, x.reward.wrong)
         return Rollout(batch, verdicts, reward, gap)
 
-    def rollout(self, step: int) -> tuple[RolloutBatch, torch.Tensor, dict, RolloutBatch]:
-        """Return (responses, rewards (P, G), values to log, all drawn responses) of one step.
+    def rollout(self, step: int) -> tuple[Rollout, dict, RolloutBatch]:
+        """Return (judged responses, values to log, all drawn responses) of one step.
 
         With `sampling.dynamic_batches` above 1 this is DAPO's dynamic sampling: more prompts are
         drawn until P groups have mixed rewards or that many batches are drawn, and P groups are
@@ -255,7 +256,7 @@ class Loop:
         gaps = [part.gap for part in parts if part.gap is not None]
         if gaps:
             row["log_prob_gap"] = sum(gaps) / len(gaps)
-        return kept.batch, kept.rewards, row, drawn.batch
+        return kept, row, drawn.batch
 
     # ---- rewards -> advantages
 
@@ -269,14 +270,15 @@ class Loop:
     def advantages(
         self,
         step: int,
-        batch: RolloutBatch,
+        kept: Rollout,
         reward: torch.Tensor,
         correct: torch.Tensor,
         solve_rate: float,
     ) -> tuple[torch.Tensor, list[dict]]:
-        """Return the weights of all responses, (P, G), and the arguments that the controller sets:
-        one set for each optimiser step if that is its clock, else one set for the whole step."""
-        x, shape = self.x, reward.shape
+        """Return the weights of all responses, (P, G), for the shaped `reward`, and the arguments
+        that the controller sets: one set for each optimiser step if that is its clock, else one set
+        for the whole step."""
+        x, batch, shape = self.x, kept.batch, reward.shape
         lengths = batch.mask.sum(1)
         drawn = (batch.log_probs * batch.mask).sum(1)  # log pi_old of each response
         lengths, drawn = (one.view(shape).to(reward.device) for one in (lengths, drawn))
@@ -294,8 +296,9 @@ class Loop:
                 step=(step - 1) * ticks + tick + 1,
             )
             controlled.append(arguments)
-            seen = {"correct": correct, "lengths": lengths}
+            seen = {"correct": correct, "lengths": lengths, "log_probs": drawn}
             seen = {name: values[part] for name, values in seen.items()}
+            seen["outcomes"] = kept.outcomes[part]
             given = (self.method, reward[part])
             weights.append(binding.advantages(*given, arguments=arguments, **seen))
         return torch.cat(weights).to(self.device), controlled

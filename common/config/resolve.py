@@ -60,7 +60,8 @@ def resolve(node: dict, key: str, supplied: tuple[str, ...] = (), open_ended: bo
         for name in known
         if name not in (*arguments, *supplied) and parameters[name].default is inspect._empty
     ]
-    require(open_ended or not missing, key, target, f"needs a value for {missing}")
+    given = f"; each call gives it {', '.join(supplied)}" if supplied else ""
+    require(open_ended or not missing, key, target, f"needs a value for {missing}{given}")
     return partial(function, **arguments)
 
 

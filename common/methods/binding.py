@@ -11,7 +11,8 @@ from common.config.schema import Method, Reward
 from common.errors import UserError, require
 from common.losses import regularizers
 
-OF_RESPONSES = ("correct", "lengths")  # what an advantage may take besides rewards
+# what an advantage may take besides rewards
+OF_RESPONSES = ("correct", "lengths", "outcomes", "log_probs")
 
 
 @dataclass(frozen=True)
@@ -47,20 +48,26 @@ def advantages(
     bound: Bound,
     rewards: torch.Tensor,
     *,
-    correct: torch.Tensor,
-    lengths: torch.Tensor,
     arguments: dict,
+    **of_responses: torch.Tensor,
 ) -> torch.Tensor:
     """Return the (P, G) weights of (P, G) rewards; `arguments` are set by the controller.
 
-    correct (P, G): which responses are right, whatever their reward is.
-    lengths (P, G): their token counts.
+    of_responses: OF_RESPONSES, each (P, G).
+    correct: which responses are right, whatever their reward is.
+    lengths: their token counts.
+    outcomes: integers; responses of a group with the same number have the same answer.
+    log_probs: log pi_old(y | x), the sum over a response's tokens, in nats, under the policy that
+        sampled it.
 
-    Raises UserError unless the function gives a finite number for each reward.
+    Raises UserError unless the function gives a finite number for each reward, or where it asks for
+    something that is not given.
     """
-    given = {"correct": correct, "lengths": lengths}
-    asked = inspect.signature(bound.advantage).parameters
-    seen = {name: given[name] for name in OF_RESPONSES if name in asked}
+    asked = [name for name in OF_RESPONSES if name in inspect.signature(bound.advantage).parameters]
+    for name in asked:
+        remedy = "is not known here; take a method that looks at rewards"
+        require(name in of_responses, f"method.advantage={_name(bound.advantage)}", name, remedy)
+    seen = {name: of_responses[name] for name in asked}
     weights = bound.advantage(rewards, **arguments, **seen)
     _fits("method.advantage", bound.advantage, weights, rewards.shape)
     if not torch.isfinite(weights).all():
@@ -95,10 +102,18 @@ def group_weights(
     rewards = rewards.masked_fill(correct, reward.correct)
     return torch.cat(
         [
-            advantages(bound, r, correct=c, lengths=torch.ones_like(r), arguments=arguments)
+            advantages(bound, r, correct=c, arguments=arguments, **_alike(c))
             for r, c in zip(rewards.split(1), correct.split(1), strict=True)
         ]
     )
+
+
+def _alike(correct: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Return lengths, outcomes and log-probabilities of responses that are equally long and likely:
+    all right ones have the same answer, and each wrong one has an answer of its own."""
+    one = torch.ones_like(correct, dtype=torch.float64)
+    outcomes = torch.where(correct, 0, (~correct).long().cumsum(1))
+    return {"lengths": one, "outcomes": outcomes, "log_probs": -one}
 
 
 def largest_weight(bound: Bound, group_size: int, reward: Reward, arguments: dict) -> float:
@@ -124,8 +139,9 @@ def check(bound: Bound, group_size: int, reward: Reward) -> None:
     mask = torch.ones_like(log_prob)
     _, arguments = observe(bound, {}, solve_rate=1 / group_size, entropy=0.5, step=1)
     try:
-        seen = {"correct": correct, "lengths": mask.sum(1).view(1, -1)}
-        weights = advantages(bound, rewards, arguments=arguments, **seen)
+        weights = advantages(
+            bound, rewards, correct=correct, arguments=arguments, **_alike(correct)
+        )
     except TypeError as error:
         if bound.controller is None:
             raise

@@ -170,8 +170,9 @@ def test_kl_in_the_reward_is_taken_off_every_response(tiny, tmp_path, monkeypatc
     with torch.no_grad():
         for p in loop.reference.parameters():
             p.mul_(1.1)
-    batch, reward, row, sampled = loop.rollout(1)
-    monkeypatch.setattr(loop, "rollout", lambda step: (batch, reward, row, sampled))
+    drawn, *rest = loop.rollout(1)
+    batch, reward = drawn.batch, drawn.rewards
+    monkeypatch.setattr(loop, "rollout", lambda step: (drawn, *rest))
     seen, advantages = [], local.binding.advantages
 
     def kept(bound, rewards, **rest):
@@ -272,12 +273,14 @@ def test_the_learning_rate_is_scaled_to_another_methods_largest_weight(tiny, tmp
 def test_dynamic_sampling_fills_the_step_with_mixed_groups(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(countdown, "verify", made_up)  # targets ending in 4 or 8 are never mixed
     plain = make_loop(tiny(), tmp_path)
-    batch, reward, row, sampled = plain.rollout(1)
+    whole, row, sampled = plain.rollout(1)
+    batch, reward = whole.batch, whole.rewards
     assert sampled is batch
     mixed = reward.amax(1) > reward.amin(1)
     assert 0 < mixed.sum() < 4
     loop = make_loop(tiny("sampling.dynamic_batches=5"), tmp_path)
-    filled, rewards_, row, sampled = loop.rollout(1)
+    kept, row, sampled = loop.rollout(1)
+    filled, rewards_ = kept.batch, kept.rewards
     assert len(sampled.prompt_ids) == loop.drawn  # the evicted groups too, as they were drawn
     assert torch.equal(sampled.prompts(0, 4).mask.sum(1), batch.mask.sum(1))
     assert (rewards_.amax(1) > rewards_.amin(1)).all()
@@ -332,12 +335,40 @@ def test_a_controller_sees_the_step_and_its_state_is_kept(tiny, tmp_path, monkey
     assert again.one_step(3) == loop.one_step(3)
 
 
+def test_an_advantage_sees_which_answers_are_the_same_and_how_likely(tiny, tmp_path, monkeypatch):
+    def by_length(response, reference):
+        return Verdict("wrong", 0.0, parsed=[None, "a", "b"][len(response) % 3])
+
+    monkeypatch.setattr(countdown, "verify", by_length)
+    loop = make_loop(tiny("method=batch_exploration", "optim.mini_batches=2"), tmp_path)
+    drawn, *rest = loop.rollout(1)
+    monkeypatch.setattr(loop, "rollout", lambda step: (drawn, *rest))
+    seen, advantages = [], local.binding.advantages
+
+    def kept(bound, rewards, **given):
+        seen.append(given)
+        return advantages(bound, rewards, **given)
+
+    monkeypatch.setattr(local.binding, "advantages", kept)
+    loop.one_step(1)
+    (given,), batch = seen, drawn.batch
+    P, G = drawn.rewards.shape
+    answers = [verdict.parsed for verdict in drawn.verdicts]
+    for group, numbers in enumerate(given["outcomes"].tolist()):
+        own = answers[group * G : (group + 1) * G]
+        same = [[a == b for a in own] for b in own]
+        assert [[a == b for a in numbers] for b in numbers] == same
+    assert len({*answers}) == 3
+    likely = (batch.log_probs * batch.mask).sum(1).view(P, G)
+    torch.testing.assert_close(given["log_probs"], likely)
+
+
 def test_the_clock_of_algorithm_2_is_the_optimiser_step(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(countdown, "verify", made_up)
     reference = "{_target_: common.advantages.group.grpo, unbiased: false, epsilon: 0}"
     words = ["method=fade", "optim.mini_batches=2", "method.controller.beta=0.5"]
     loop = make_loop(tiny(*words, f"optim.equalise_to={reference}"), tmp_path)
-    _, reward, _, _ = make_loop(tiny(*words), tmp_path).rollout(1)
+    reward = make_loop(tiny(*words), tmp_path).rollout(1)[0].rewards
     p_hat, alphas = 0.5, []
     for part in reward.chunk(2):
         p_hat = (p_hat + part.mean().item()) / 2

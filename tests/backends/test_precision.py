@@ -19,7 +19,8 @@ def verdicts(monkeypatch):
 def test_a_rollout_in_bfloat16_is_trained_on_with_log_probs_in_float32(tiny, tmp_path):
     x = tiny(BONUS, "sampling.dtype=bfloat16", "sampling.log_prob_temperature=1.3")
     loop = make_loop(x, tmp_path)
-    batch, _, row, _ = loop.rollout(1)
+    drawn, row, _ = loop.rollout(1)
+    batch = drawn.batch
     with torch.no_grad():
         again = log_probs(loop.model, batch, temperature=1.3)[0]
     assert ((again - batch.log_probs) * batch.mask).abs().max() < 1e-4

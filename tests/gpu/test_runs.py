@@ -87,7 +87,7 @@ def test_a_rollout_that_does_not_fit_is_split(tiny, tmp_path, pretended, monkeyp
     split, *_ = loop.rollout(1)
     assert pieces[0] == 4
     assert len(pieces[1:]) > 1
-    assert torch.equal(whole.response_ids, split.response_ids)
+    assert torch.equal(whole.batch.response_ids, split.batch.response_ids)
 
 
 def test_a_response_that_never_fits_names_its_key(tiny, tmp_path, monkeypatch):

@@ -8,11 +8,20 @@ from functools import partial
 import pytest
 import torch
 
-from common.advantages import baseline, difficulty, functional, group, passk, sign
+from common.advantages import (
+    baseline,
+    difficulty,
+    functional,
+    group,
+    likelihood,
+    outcomes,
+    passk,
+    sign,
+)
 
 EXACT = dict(unbiased=False, epsilon=0.0)  # GRPO with the population std
 
-MODULES = (group, baseline, difficulty, sign, passk, functional)
+MODULES = (group, baseline, difficulty, sign, passk, functional, likelihood, outcomes)
 
 FUNCTIONS = {
     name: function

@@ -10,7 +10,7 @@ from verl.utils.metric import reduce_metrics
 
 from common.backends import snapshots
 from common.backends.saving import Saving
-from common.backends.verl import rows, v1
+from common.backends.verl import plugin, rows, v1
 from common.backends.verl.checkpoints import drop_old
 from common.backends.verl.export import export
 from common.backends.verl.progress import STOP
@@ -106,8 +106,13 @@ class ExperimentTrainer(MethodTrainer):
         data = v1.get(real, "uid", "rm_scores", "extra_fields")
         scores = data.pop("rm_scores").to_padded_tensor(0.0).sum(1).tolist()
         samples = [extra["reward_extra_info"] for extra in data.pop("extra_fields").tolist()]
-        seen = observed(data.pop("uid").tolist(), scores, samples)
+        uids = data.pop("uid").tolist()
+        seen = observed(uids, scores, samples)
         metrics.update({PREFIX + key: value for key, value in seen.items()})
+        algorithm = self.config.algorithm
+        asked = plugin.asked(algorithm.method, "outcomes", "log_probs")
+        with open_dict(self.config):
+            algorithm.of_responses = of_responses(uids, samples, asked)
         if self.memory:
             metrics.update(self._compare_sampler(real))
         return super()._compute_advantage(batch, metrics)
@@ -186,6 +191,18 @@ def set_samples(dataframe, n: int):
     if "__rollout_n__" in dataframe.column_names:
         dataframe = dataframe.remove_columns("__rollout_n__")
     return dataframe.add_column("__rollout_n__", [n] * len(dataframe))
+
+
+def of_responses(uids: list, samples: list[dict], asked: list[str]) -> dict[str, list]:
+    """Return what the method asks for of the step's responses: `outcomes`, in which equal answers
+    of a group have the same number, and `log_probs`, of the whole response when it was sampled."""
+    numbers: dict[object, dict[str, int]] = {}
+    found: dict[str, list] = {"log_probs": [sample["log_prob"] for sample in samples]}
+    found["outcomes"] = []
+    for uid, sample in zip(uids, samples, strict=True):
+        known = numbers.setdefault(uid, {})
+        found["outcomes"].append(known.setdefault(sample["parsed"], len(known)))
+    return {name: found[name] for name in asked}
 
 
 def observed(uids: list, scores: list[float], samples: list[dict]) -> dict[str, float]:

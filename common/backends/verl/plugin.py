@@ -28,6 +28,12 @@ class MethodLossConfig(PolicyLossConfig):
     method: dict = field(default_factory=dict)  # the loss: function and arguments
 
 
+def asked(part: Mapping, *names: str) -> list[str]:
+    """Return those of `names` that the function of one part of a method has as parameters."""
+    function = import_target(part["function"], "function")
+    return [name for name in names if name in inspect.signature(function).parameters]
+
+
 def bind(part: Mapping, key: str, **supplied) -> Callable:
     """Return the function of one part of a method with its arguments, and also those of `supplied`
     for which it has parameters. Raises UserError as `resolve` does, naming `key`."""
@@ -47,7 +53,8 @@ def advantage(token_level_rewards, response_mask, index, config, **_):
     config.reward_correct; rows are grouped by uid. Rows without a response token are verl's padding
     of a batch: they get 0 and belong to no group.
     config.controlled: the arguments that a controller sets, one mapping for each of as many equal
-    parts of the groups, in order; our trainer sets it.
+    parts of the groups, in order; our trainer sets it. So it does config.of_responses: outcomes and
+    log_probs of all rows that are no padding, in order, where the method asks for them.
     Raises UserError for groups of unequal size or an argument that does not fit.
     """
     with torch.no_grad():
@@ -58,9 +65,14 @@ def advantage(token_level_rewards, response_mask, index, config, **_):
         weights = torch.zeros_like(token_level_rewards[:, 0])
         controlled = config.get("controlled", None) or [{}]
         parts = rows.tensor_split(len(controlled))
+        more = {}
+        for name, values in (config.get("of_responses", None) or {}).items():
+            more[name] = torch.zeros(len(lengths), dtype=torch.tensor(values).dtype)
+            more[name][lengths > 0] = torch.tensor(values)
         for part, arguments in zip(parts, controlled, strict=True):
             node = {**config["method"], **arguments}
             seen = {"correct": correct[part], "lengths": lengths[part]}
+            seen |= {name: values[part] for name, values in more.items()}
             weights[part] = bind(node, "method.advantage", **seen)(rewards[part])
         weights = weights.unsqueeze(-1) * response_mask
     return weights, weights

@@ -26,7 +26,6 @@ from common.backends.local import Loop
 from common.experiment import Experiment, load
 from common.losses.contributions import cumulative_contribution, percentiles
 from common.losses.covariance import covariance, gaussian_kernel
-from common.methods import binding
 from common.models.policy import log_probs
 from common.results.files import config_hash, write_csv
 from common.results.run import Run
@@ -111,14 +110,11 @@ def measure(x: Experiment, config: Covariance, folder: Path) -> dict:
 
 def rollout(loop, step: int):
     """Return (responses, advantages (P, G), logged values) of a step, as the loop's `one_step`."""
-    batch, reward, row, _ = loop.rollout(step)
-    seen = {
-        "correct": reward == loop.x.reward.correct,
-        "lengths": batch.mask.sum(1).view(reward.shape).to(reward.device),
-    }
-    advantages = binding.advantages(loop.method, reward, arguments={}, **seen).to(loop.device)
+    drawn, row, _ = loop.rollout(step)
+    correct = drawn.rewards == loop.x.reward.correct
+    advantages, _ = loop.advantages(step, drawn, drawn.rewards, correct, row["solve_rate"])
     kept = {key: row[key] for key in ("reward", "active_groups")}
-    return batch, advantages, kept | {"lr": loop.set_lr(step, {})}
+    return drawn.batch, advantages, kept | {"lr": loop.set_lr(step, {})}
 
 
 def readings(batch, advantages) -> dict:

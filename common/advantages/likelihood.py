@@ -1,0 +1,100 @@
+"""Advantages that look at how likely each response was: rarer right answers gain more.
+
+`log_probs` (P, G) is log pi_old(y_i | x), the sum over a response's tokens, in nats, under the
+policy that sampled it. The lines "m_S =" hold for groups whose responses are equally likely.
+"""
+
+import torch
+
+from common.advantages.group import grpo
+from common.advantages.parts import needs_groups, require, success, token_counts
+from common.errors import UserError
+
+
+def unlikeliness(
+    rewards: torch.Tensor,
+    *,
+    correct: torch.Tensor,
+    log_probs: torch.Tensor,
+    beta: float,
+    unbiased: bool,
+    epsilon: float,
+) -> torch.Tensor:
+    """GRPO on the unlikeliness reward: the likelier a right answer was, the less it is worth.
+
+        r_i' = r_i (1 - beta (G - rank_i) / G),   rank_i = 0 for the likeliest of its group
+        A_i  = GRPO of r'
+
+    Source: He et al. 2025 (arXiv 2506.02355), the unlikeliness reward; beta = 0.25.
+    m_S = m_F = sqrt(p*q); unbiased=false and epsilon=0, for equally likely responses
+    Peers: none
+    r_i is 1 or 0, whatever the rewards are. Equally likely responses share the mean of their ranks
+    (our choice: a sort would leave the order to chance). A group of right answers only has nonzero
+    advantages too: its rarer half rises. beta = 0 is `grpo`. The paper's second epoch on each batch
+    and its heavier KL penalty are left out. The formula was read in public code, not in the paper.
+    Raises UserError for beta outside [0, 1], groups of one, graded rewards, or log_probs of
+    another shape.
+    """
+    require(0 <= beta <= 1, "beta", beta, "must be in [0, 1]")
+    needs_groups(rewards, "unlikeliness")
+    right = success(rewards, "unlikeliness", correct=correct)
+    size = rewards.shape[1]
+    share = beta * (size - _ranks(_likelihoods(log_probs, rewards))) / size
+    return grpo(right * (1 - share), unbiased=unbiased, epsilon=epsilon)
+
+
+def ucpo(
+    rewards: torch.Tensor,
+    *,
+    correct: torch.Tensor,
+    log_probs: torch.Tensor,
+    lengths: torch.Tensor,
+    tau: float,
+    unbiased: bool,
+    epsilon: float,
+) -> torch.Tensor:
+    """UCPO: the right answers of a group share what GRPO gives them, and rarer ones get more.
+
+        q_i = exp(s_i) / sum_{j right} exp(s_j),   s_i = log pi_old(y_i | x) / |y_i|
+        w_i = (1 - tau) + tau n (1 / q_i) / sum_{j right} 1 / q_j,   n = how many are right
+        A_i = w_i A_i^GRPO (right), A_i^GRPO (wrong)
+
+    Source: Lochab et al. 2026 (arXiv 2605.00365), uniform-correct policy optimisation; tau = 0.2.
+    m_S = m_F = sqrt(p*q); unbiased=false and epsilon=0
+    Peers: none
+    The w_i of a group's right answers have the mean 1, so the gradient mass is GRPO's whatever the
+    likelihoods are.
+    tau = 0 is `grpo`. The formula was read in the authors' code, not in the paper. The code's lower
+    bound of 1e-6 on q_i and its optional sharpening of wrong answers, which is off there, are left
+    out.
+    Raises UserError for tau outside [0, 1], groups of one, graded rewards, or log_probs or
+    lengths of another shape.
+    """
+    require(0 <= tau <= 1, "tau", tau, "must be in [0, 1]")
+    advantage = grpo(rewards, unbiased=unbiased, epsilon=epsilon)
+    right = success(rewards, "ucpo", correct=correct) > 0
+    counts = token_counts(lengths, rewards).clamp(min=1)
+    surprise = (-_likelihoods(log_probs, rewards) / counts).masked_fill(~right, -torch.inf)
+    # 1 / q_i over its sum is a softmax of -s_i; without a right answer it is nan
+    target = torch.softmax(surprise, 1).nan_to_num(0.0)
+    weight = 1 - tau + tau * (right.sum(1, keepdim=True) * target)
+    return torch.where(right, weight * advantage, advantage)
+
+
+def _likelihoods(log_probs: torch.Tensor, rewards: torch.Tensor) -> torch.Tensor:
+    """Return `log_probs` in the rewards' dtype. Raises UserError unless each reward has one."""
+    if log_probs.shape != rewards.shape:
+        raise UserError(
+            f"log_probs of shape {tuple(log_probs.shape)}: give one log-probability for each of "
+            f"the {tuple(rewards.shape)} rewards"
+        )
+    return log_probs.to(rewards.dtype)
+
+
+def _ranks(log_probs: torch.Tensor) -> torch.Tensor:
+    """Return the rank of each response, (P, G), from 0 for the likeliest; ties share their mean."""
+    order = (-log_probs).sort(1).values
+    given = (-log_probs).contiguous()
+    first = torch.searchsorted(order, given)
+    last = torch.searchsorted(order, given, right=True) - 1
+    return (first + last).to(log_probs.dtype) / 2
