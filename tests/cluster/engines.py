@@ -20,13 +20,15 @@ from verl.workers.engine_workers import TrainingWorker
 from verl.workers.utils.losses import ppo_loss
 from verl.workers.utils.padding import left_right_2_no_padding
 
-from common.backends.verl import config, trainer
+from common.backends.verl import config, plugin, trainer
 from common.experiment import Experiment, load
 from common.models import pretrain, store
 
 P, G, PROMPT, T = 4, 4, 6, 10
 LENGTHS = torch.tensor([10, 3, 7, 1, 9, 2, 5, 8, 4, 4, 10, 1, 6, 2, 2, 9])
 CONTROLLED = dict(solve_rate=0.4, entropy=0.8)  # what a controller is told
+# what some methods see of the rows, in order: some answers of each group are the same
+SEEN = {"outcomes": [0, 0, 1, 2] * P, "log_probs": [-0.3 * (i % 5) - 1 for i in range(P * G)]}
 RIGHT = torch.tensor([1.0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0, 1, 0, 1, 0, 1])
 
 
@@ -123,6 +125,9 @@ def with_advantages(verls: DictConfig, batch: DataProto) -> TensorDict:
     if algorithm.controller:
         with open_dict(algorithm):
             algorithm.controlled = [trainer.control(algorithm.controller, {}, CONTROLLED, 1)[1]]
+    asked = plugin.asked(algorithm.method, *SEEN)
+    with open_dict(algorithm):
+        algorithm.of_responses = {name: SEEN[name] for name in asked}
     data = compute_advantage(batch, algorithm.adv_estimator, config=algorithm)
     if node := OmegaConf.to_container(algorithm.token_weights):
         A, uid = data.batch["advantages"], batch.non_tensor_batch["uid"]

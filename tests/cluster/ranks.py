@@ -19,6 +19,7 @@ import torch.multiprocessing
 from engines import (
     CONTROLLED,
     PROMPT,
+    SEEN,
     G,
     P,
     T,
@@ -97,7 +98,8 @@ def local(x: Experiment, network, batch) -> tuple[float, torch.Tensor]:
     mask, old = held["response_mask"].float(), held["old_log_probs"]
     rewards = held["token_level_rewards"].sum(1).view(P, G)
     _, arguments = binding.observe(bound, {}, **CONTROLLED, step=1)
-    seen = {"correct": rewards == 1, "lengths": mask.sum(1).view(P, G)}
+    seen = {name: torch.tensor(values).view(P, G) for name, values in SEEN.items()}
+    seen |= {"correct": rewards == 1, "lengths": mask.sum(1).view(P, G)}
     weights = binding.advantages(bound, rewards, arguments=arguments, **seen).view(-1, 1)
     given = {key: held[key] for key in ("input_ids", "attention_mask", "position_ids")}
     logits = network(**given).logits[:, PROMPT - 1 : -1]

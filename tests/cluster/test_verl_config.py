@@ -80,6 +80,9 @@ def try_out(verls) -> None:
     if algorithm.controller:
         measured = {"solve_rate": 0.5, "entropy": 1.0}
         algorithm.controlled = [trainer.control(algorithm.controller, {}, measured, 1)[1]]
+    seen = {"outcomes": [*range(len(mask))], "log_probs": [-1.0] * len(mask)}
+    asked = plugin.asked(algorithm.method, *seen)
+    algorithm.of_responses = {name: seen[name] for name in asked}
     uid = np.array(["one group"] * len(mask), dtype=object)
     weights, _ = plugin.advantage(rewards, mask, uid, algorithm)
     actor = omega_conf_to_dataclass(verls.actor_rollout_ref.actor)

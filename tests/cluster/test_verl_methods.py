@@ -50,6 +50,19 @@ def test_rows_come_in_any_order_and_verls_padding_belongs_to_no_group():
     assert found.tolist() == pytest.approx(expected)
 
 
+def test_what_a_method_sees_of_responses_is_of_the_rows_that_are_no_padding():
+    rare = {"function": "common.advantages.outcomes.batch_exploration", "coefficient": 1.0}
+    rare |= {"unbiased": False, "epsilon": 0.0}
+    uid, lengths = ["a", "b", "padding", "a", "b"], [1, 2, 0, 4, 3]
+    seen = {"outcomes": [0, 0, 0, 1]}  # a's two answers are the same, b's differ
+    found = advantages(torch.zeros(5), uid, lengths, method=rare, of_responses=seen)
+    assert found.tolist() == pytest.approx([-1 / 2, 0, 0, -1 / 2, 0])
+    assert plugin.asked(rare, "outcomes", "log_probs") == ["outcomes"]
+    with refuses("method.advantage", rare["function"]) as caught:
+        advantages(torch.zeros(5), uid, lengths, method=rare)
+    assert "outcomes" in str(caught.value)
+
+
 def test_the_right_reward_is_the_experiments():
     rewards, uid, lengths = torch.tensor([1.0, 0, 0, 1, 1, 0]), list("aaabbb"), [1] * 6
     plain = advantages(rewards, uid, lengths, method=F_GRPO)
