@@ -68,7 +68,7 @@ def _in_our_words(schema: Any, errors: list) -> UserError:
     """Return the first error as a UserError. An unknown key goes before other errors, since it is
     often the reason why another key is missing."""
     extra = "unexpected_keyword_argument"
-    error = next((one for one in errors if one["type"] == extra), errors[0])
+    error = next((e for e in errors if e["type"] == extra), errors[0])
     _, *path = error["loc"]
     if error["type"] == extra:
         prefix = "".join(f"{part}." for part in path[:-1])
@@ -90,5 +90,5 @@ def _keys(schema: Any, path: list) -> list[str]:
     for part in path:
         schema = get_type_hints(schema)[part] if is_dataclass(schema) else get_args(schema)[-1]
         if get_origin(schema) is UnionType:
-            schema = next(one for one in get_args(schema) if is_dataclass(one))
+            schema = next(branch for branch in get_args(schema) if is_dataclass(branch))
     return [field.name for field in fields(schema)]

@@ -31,7 +31,7 @@ def introduction(name: str) -> str:
     return " ".join(line.lstrip("# ") for line in lines[:end])
 
 
-def one(name: str) -> str:
+def description(name: str) -> str:
     """Return the text on one method."""
     one_of("method", name, names())
     out = [(FOLDER / f"{name}.yaml").read_text()]
@@ -46,7 +46,7 @@ def main(words: list[str]) -> None:
     if len(words) == 1 and "=" not in words[0]:
         words = [f"method={words[0]}"]
     if name := options(words, {"method": ""})["method"]:
-        print(one(name), end="")
+        print(description(name), end="")
         return
     for name in names():
         print(textwrap.shorten(f"{name:24}{introduction(name)}", 100))

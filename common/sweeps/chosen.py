@@ -17,26 +17,27 @@ def changed(
     sweep's own, and, where they are given, with `seeds` instead of the sweep's and `n` samples per
     problem in every evaluation."""
 
-    def change(one: Sweep) -> Sweep:
-        one = _drawn(one, n) if n else one
-        return replace(one, overrides=[*one.overrides, *words], seeds=[*(seeds or one.seeds)])
+    def change(sweep: Sweep) -> Sweep:
+        sweep = _with_samples(sweep, n) if n else sweep
+        overrides = [*sweep.overrides, *words]
+        return replace(sweep, overrides=overrides, seeds=[*(seeds or sweep.seeds)])
 
     return _each(config, change)
 
 
 def _each(config: Reproduce, change: Callable[[Sweep], Sweep]) -> Reproduce:
     """Return `config` with `change` of each sweep of its scale."""
-    scale = replace(config.scales[config.scale], sweeps=[change(one) for one in config.sweeps])
+    scale = replace(config.scales[config.scale], sweeps=[change(s) for s in config.sweeps])
     return replace(config, scales={**config.scales, config.scale: scale})
 
 
-def _drawn(one: Sweep, n: int) -> Sweep:
+def _with_samples(sweep: Sweep, n: int) -> Sweep:
     """Return the sweep with `n` samples per problem of every benchmark."""
     benchmarks = {
         name: [word for word in given if not word.startswith("n=")]
-        for name, given in one.benchmarks.items()
+        for name, given in sweep.benchmarks.items()
     }
-    return replace(one, n=n, benchmarks=benchmarks)
+    return replace(sweep, n=n, benchmarks=benchmarks)
 
 
 def tried(config: Reproduce, steps: int) -> Reproduce:
@@ -46,20 +47,20 @@ def tried(config: Reproduce, steps: int) -> Reproduce:
     words = [f"optim.steps={steps}", f"eval.every={steps}", "checkpoint_every=1"]
     words += ["keep_checkpoints=false", "eval.n=1", "eval.curve_n=1", "eval.k=[1]"]
 
-    def trial(one: Sweep) -> Sweep:
-        bare = replace(one, checkpoint="last", also_at={}, baselines={}, measures={})
-        return replace(bare, seeds=one.seeds[:1])
+    def trial(sweep: Sweep) -> Sweep:
+        bare = replace(sweep, checkpoint="last", also_at={}, baselines={}, measures={})
+        return replace(bare, seeds=sweep.seeds[:1])
 
-    apart = str(Path(config.results_dir) / "trial")
-    return replace(changed(_each(config, trial), words, n=1), gates={}, results_dir=apart)
+    folder = str(Path(config.results_dir) / "trial")
+    return replace(changed(_each(config, trial), words, n=1), gates={}, results_dir=folder)
 
 
 def without(config: Reproduce, names: Collection[str]) -> Reproduce:
     """Return `config` without the rows of these names in the sweeps of its scale. A row whose
     baseline is left out is refused later (`evaluations_of`)."""
 
-    def fewer(one: Sweep) -> Sweep:
-        return replace(one, rows=[row for row in one.rows if run_name(one, row) not in names])
+    def fewer(sweep: Sweep) -> Sweep:
+        return replace(sweep, rows=[row for row in sweep.rows if run_name(sweep, row) not in names])
 
     return _each(config, fewer)
 
@@ -68,9 +69,9 @@ def seeds_of(text: str) -> list[int]:
     """Return the seeds that `text` names: "1,2,3"; "6-10" for 6 to 10; "10" for 1 to 10; none for
     empty text. Raises UserError for any other text."""
     parts = [f"1-{text}"] if text.isdecimal() else text.split(",") if text else []
-    named = [re.fullmatch(r"(\d+)(?:-(\d+))?", part) for part in parts]
-    ends = [(int(one[1]), int(one[2] or one[1])) if one else (0, 0) for one in named]
-    remedy = "give some, as 1,2,3, how many, as 10, or from one to one, as 6-10"
+    matches = [re.fullmatch(r"(\d+)(?:-(\d+))?", part) for part in parts]
+    ends = [(int(m[1]), int(m[2] or m[1])) if m else (0, 0) for m in matches]
+    remedy = "give some, as 1,2,3, how many, as 10, or the first and the last, as 6-10"
     require(all(0 < first <= last for first, last in ends), "seeds", text, remedy)
     return sorted({seed for first, last in ends for seed in range(first, last + 1)})
 

@@ -124,9 +124,9 @@ class Reproduce:
     def __post_init__(self):
         scales = {
             name: Scale(
-                one.parts, [replace(s, rows=self.matching_rows(s.rows)) for s in one.sweeps]
+                scale.parts, [replace(s, rows=self.matching_rows(s.rows)) for s in scale.sweeps]
             )
-            for name, one in self.scales.items()
+            for name, scale in self.scales.items()
         }
         object.__setattr__(self, "scales", scales)  # row names instead of patterns
         one_of("scale", self.scale, sorted(self.scales))
@@ -158,7 +158,7 @@ class Reproduce:
     @property
     def names(self) -> list[str]:
         """The names that the rows of the scale have in run ids."""
-        return list(dict.fromkeys(run_name(one, row) for one in self.sweeps for row in one.rows))
+        return list(dict.fromkeys(run_name(s, row) for s in self.sweeps for row in s.rows))
 
     def matching_rows(self, patterns: list[str]) -> list[str]:
         """Return the names of the rows that match. Raises UserError for a pattern without any."""
@@ -182,11 +182,11 @@ def experiments(config: Reproduce) -> list[Experiment]:
     The order is sweep by sweep, and seed by seed within each, so that a command that is stopped has
     compared all methods on the seeds that it reached. A run in several sweeps is returned once.
     """
-    found: dict[str, Experiment] = {}
+    runs: dict[str, Experiment] = {}
     for sweep in config.sweeps:
         for x in runs_of(config, sweep):
-            found.setdefault(x.run_id, x)
-    return list(found.values())
+            runs.setdefault(x.run_id, x)
+    return list(runs.values())
 
 
 def with_seed(x: Experiment, seed: int) -> Experiment:
@@ -204,7 +204,8 @@ def _sweeps(paper: str, smoke: bool = False) -> list[tuple[Reproduce, Sweep]]:
         return []
     config = scales_of(paper)
     names = [name for name in config.scales if name.endswith("smoke") == smoke]
-    return [(one, s) for one in (replace(config, scale=name) for name in names) for s in one.sweeps]
+    scales = [replace(config, scale=name) for name in names]
+    return [(scale, sweep) for scale in scales for sweep in scale.sweeps]
 
 
 def planned(
@@ -212,18 +213,18 @@ def planned(
 ) -> list[Experiment]:
     """Return the runs of the rows that are `wanted` of a sweep, of any scale that trains in earnest
     or, with `smoke`, of any other. They have these seeds, whatever seeds their sweeps state."""
-    found = []
-    for one, sweep in _sweeps(paper, smoke):
-        named = [row for row in sweep.rows if wanted(sweep, row)]
-        found += runs_of(one, replace(sweep, rows=named, seeds=[sweep.seeds[0], *seeds]))
-    return found
+    runs = []
+    for scale, sweep in _sweeps(paper, smoke):
+        rows = [row for row in sweep.rows if wanted(sweep, row)]
+        runs += runs_of(scale, replace(sweep, rows=rows, seeds=[sweep.seeds[0], *seeds]))
+    return runs
 
 
 def run_name(sweep: Sweep, row: str) -> str:
     """Return the name that a row has in run ids: its own without the folder, unless the sweep sets
     one."""
-    named = [word.removeprefix("name=") for word in sweep.overrides if word.startswith("name=")]
-    return named[-1] if named else row.rpartition("/")[2]
+    given = [word.removeprefix("name=") for word in sweep.overrides if word.startswith("name=")]
+    return given[-1] if given else row.rpartition("/")[2]
 
 
 def makers(experiments: Sequence[Experiment]) -> list[Experiment]:
@@ -312,12 +313,12 @@ def evaluations_of(runs: list[Experiment], sweep: Sweep) -> list[Evaluate]:
         model = x.model if untrained else replace(x.model, path=str(path), pretrain=None)
         for printed, words in sweep.benchmarks.items():
             stated = {word.partition("=")[0] for word in words}
-            taken = {key: value for key, value in _taken(x).items() if key not in stated}
-            known = _known(x.model.chat, sweep.n, tuple(words))
+            taken = {key: value for key, value in _settings_of(x).items() if key not in stated}
+            template = _on_benchmark(x.model.chat, sweep.n, tuple(words))
             points = (sweep.checkpoint, *sweep.also_at.get(printed, ()))
             for checkpoint in (checkpoints.UNTRAINED,) if untrained else points:
                 own = replace(row, benchmark=printed, checkpoint=checkpoint)
-                drawn = replace(known, **taken, label=x.model.name, model=model, row=own)
+                drawn = replace(template, **taken, label=x.model.name, model=model, row=own)
                 found.append(drawn)
                 if printed in sweep.scored:
                     found.append(scored(drawn, drawn.path.name))
@@ -332,7 +333,7 @@ def row_of(
     return Row(*shown, benchmark, x.seed, x.run_id, checkpoint, baseline)
 
 
-def _taken(x: Experiment) -> dict[str, Any]:
+def _settings_of(x: Experiment) -> dict[str, Any]:
     """Return the settings that an evaluation takes from `x`, unless its own overrides set them."""
     return {
         "engine": backend(x.backend).engine,
@@ -348,7 +349,7 @@ def _taken(x: Experiment) -> dict[str, Any]:
 
 
 @cache
-def _known(chat: str | None, n: int | None, words: tuple[str, ...]) -> Evaluate:
+def _on_benchmark(chat: str | None, n: int | None, words: tuple[str, ...]) -> Evaluate:
     """Return an evaluation on a benchmark of configs/eval with the overrides `words`, for prompts
     in this chat markup. The model and the experiment's settings must still be set."""
     model = ["model=huggingface", "model.path=trained", f"model.chat={chat or 'null'}"]

@@ -87,7 +87,8 @@ def reproduce(
         raise failure
     left = sum(not done(x) for x in runs)
     if left:
-        print(f"budget={config.budget}: {left} of {len(runs)} runs are left; again to go on")
+        unfinished = f"{left} of {len(runs)} runs are unfinished"
+        print(f"budget={config.budget} is spent: {unfinished}. Run the same command to continue.")
 
 
 def train_all(

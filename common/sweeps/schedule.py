@@ -110,9 +110,9 @@ def run_all(tasks: Sequence[Call], workers: int) -> None:
             title, error = futures.pop(future), future.exception()
             if error is not None:
                 failed[title] = str(error) or type(error).__name__
-            word = None if error else future.result()
-            said = "failed" if error else word if isinstance(word, str) else "done"
-            progress.console.print(f"{said}  {title}", highlight=False)
+            result = None if error else future.result()
+            outcome = "failed" if error else result if isinstance(result, str) else "done"
+            progress.console.print(f"{outcome}  {title}", highlight=False)
             progress.advance(bar)
             name_running()
             yield title, error is None

@@ -12,6 +12,7 @@ from common.config.strict import strict
 from common.experiment import Experiment
 
 
+@pytest.mark.filterwarnings("ignore:.*missing `_self_`")
 @pytest.mark.parametrize(
     ("group", "name"),
     [

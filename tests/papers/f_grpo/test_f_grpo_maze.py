@@ -86,7 +86,7 @@ def test_small_on_a_cpu_to_the_printed_cells(tmp_path, capfd, monkeypatch, forke
     reproduce.reproduce(few(tmp_path, "budget=0h"), finish=lambda _: None)
     told = capfd.readouterr()
     assert told.err.count("out of time  maze_") == 4
-    assert "budget=0h: 4 of 4 runs are left; again to go on" in told.out
+    assert "4 of 4 runs are unfinished" in told.out
     home = tmp_path / "smoke" / "f_grpo"
     assert not home.exists()
 
@@ -102,7 +102,7 @@ def test_small_on_a_cpu_to_the_printed_cells(tmp_path, capfd, monkeypatch, forke
     reproduce.reproduce(few(tmp_path), finish=finish)
     told = capfd.readouterr()
     assert "out of time" not in told.err
-    assert "are left" not in told.out
+    assert "unfinished" not in told.out
     assert len((home / x.run_id / "metrics.jsonl").read_text().splitlines()) == 2
     cells = pd.read_csv(home / "cells.csv")
     cells = cells[cells["table"] == "table4_v2"]
