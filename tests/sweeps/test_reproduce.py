@@ -1,30 +1,18 @@
 """What `make reproduce-<paper>` runs, in which order, and what it refuses."""
 
 from dataclasses import replace
-from inspect import signature
-from pathlib import Path
 
 import pytest
-from compositions import PAPERS, asked
+from compositions import asked
 from compositions import runs as runs_of
 from refuses import refuses
-from tiny import ROOT
 
-from common.config.resolve import import_target
-from common.config.words import pairs
 from common.errors import UserError
 from common.sweeps.chosen import only
-from common.sweeps.plan import STUDY, experiments, makers, with_seed
+from common.sweeps.plan import experiments, makers, with_seed
 from common.sweeps.reproduce import compute, reproduce, train_all
 from common.sweeps.schedule import Call
 from papers.f_grpo.simulation.config import Simulation
-
-
-@pytest.mark.sweep
-@pytest.mark.parametrize("paper", PAPERS)
-def test_smoke_results_are_kept_apart(paper):
-    assert {x.results_dir for x in runs_of(paper, "smoke")} == {"results/smoke"}
-    assert {x.results_dir for x in runs_of(paper, "laptop")} == {"results"}
 
 
 def test_the_rest_waits_for_the_base_model_and_the_end_for_all(monkeypatch, tmp_path):
@@ -63,18 +51,6 @@ def test_a_part_with_a_configuration_gets_it_checked(monkeypatch, tmp_path):
     assert config.results_dir == str(tmp_path / "smoke")
 
 
-@pytest.mark.parametrize("paper", PAPERS)
-def test_every_part_is_a_function_that_some_scale_runs(paper):
-    config = asked(paper)
-    for name, part in config.parts.items():
-        function = import_target(part.run, name)
-        stated = [s.parts[name] for s in config.scales.values() if name in s.parts]
-        assert stated, name
-        if not (ROOT / "papers" / paper / "configs" / f"{name}.yaml").exists():
-            for words in stated:  # as `compute` calls it
-                signature(function).bind(Path(), **pairs(words))
-
-
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
@@ -84,6 +60,7 @@ def test_every_part_is_a_function_that_some_scale_runs(paper):
         (["+scales.smoke.sweep=[]"], "sweep"),
         (["scale=smoke", "+scales.smoke.parts.teory=[]"], r"scales.smoke.parts=teory: .*theory"),
         (["parts.theory.after=lunch"], "parts.theory.after"),
+        (["scales.smoke.sweeps.0.rows=[study/no_such]"], "rows=study/no_such"),
     ],
 )
 def test_bad_requests_are_refused(overrides, message):
@@ -148,13 +125,3 @@ def test_asked_rows_and_seeds_are_the_scales_own_runs_from_base_models_of_their_
 def test_rows_and_seeds_that_are_not_there_are_refused(key, value):
     with refuses(key, value):
         only(asked("cov_grpo", "scale=laptop"), **({"rows": "", "seeds": ""} | {key: value}))
-
-
-@pytest.mark.parametrize("paper", PAPERS)
-def test_rows_of_the_study_stand_in_the_studys_folder(paper):
-    sweeps = asked(paper, "scale=full").sweeps
-    assert {row.partition("/")[0] for one in sweeps for row in one.rows} == {STUDY}
-    for x in experiments(only(asked(paper, "scale=full"), "base,grpo", "1")):
-        assert (x.paper, x.scope) == (STUDY, "laptop")
-    with refuses("rows", "study/no_such"):
-        asked(paper, "scale=smoke", "scales.smoke.sweeps.0.rows=[study/no_such]")
