@@ -20,8 +20,8 @@ from common.config.schema import Method
 from common.errors import UserError
 from common.losses.regularizers import kl_k1, kl_k2, kl_k3
 from common.methods.binding import advantages, bind, observe
-from common.methods.files import method
-from common.methods.files import names as method_names
+from common.methods.catalogue import method
+from common.methods.catalogue import names as method_names
 from common.metrics.paired import subsampling_test
 from common.metrics.passk import avg_at_k, pass_at_k
 from common.types import Prompt, Verdict

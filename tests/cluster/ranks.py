@@ -36,7 +36,7 @@ from verl.utils import tensordict_utils as tu
 from common.backends.verl import worker
 from common.errors import UserError
 from common.experiment import Experiment
-from common.methods import binding, files
+from common.methods import binding, catalogue
 
 # processes: the packings that they try. With 2 each accumulates two passes, and their sums are
 # reduced
@@ -71,7 +71,7 @@ def cases(folder: Path, model: Path, batch) -> tuple[dict, dict]:
     """name -> (loss function, the mini-batch for it), and name -> Experiment; what is refused is
     written."""
     found, experiments, refused = {}, {}, {}
-    plain = {name: [f"method={name}", *SMALL.get(name, [])] for name in files.names()}
+    plain = {name: [f"method={name}", *SMALL.get(name, [])] for name in catalogue.names()}
     for name, words in (plain | MORE).items():
         try:
             experiments[name] = experiment("device=cpu", *words)

@@ -10,7 +10,7 @@ from refuses import refuses
 
 import common.advantages
 import common.losses
-from common.methods import catalogue, files
+from common.methods import catalogue
 
 PARAMETERS = {  # positional parameters -> what such a function is
     ("rewards",): "advantage",
@@ -33,7 +33,7 @@ def functions() -> dict:
 
 
 ALL = functions()
-USED = [f for name in files.names() for f in catalogue.functions(name).values()]
+USED = [f for name in catalogue.names() for f in catalogue.functions(name).values()]
 
 
 def positional(f) -> tuple:
@@ -71,5 +71,5 @@ def test_the_command_shows_one_method_and_lists_them_all(capsys):
         catalogue.main(["fgrpo"])
     catalogue.main([])
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines[:-1]] == files.names()
+    assert [line.split()[0] for line in lines[:-1]] == catalogue.names()
     assert max(map(len, lines)) <= 100

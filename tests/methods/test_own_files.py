@@ -11,7 +11,7 @@ from common.config.resolve import import_target, module, resolve
 from common.errors import UserError
 from common.experiment import load
 from common.methods import theory
-from common.methods.files import method
+from common.methods.catalogue import method
 from common.verifiers.worker import judge
 from common.verifiers.worker import load as loaded
 
