@@ -25,7 +25,7 @@ from common.metrics import weights
 from common.results.files import write_csv
 from papers.fade.hidden_states import formulas
 from papers.fade.hidden_states.batch import errors, tokens
-from papers.fade.weights.checkpoints import Checkpoint, named
+from papers.fade.weights.checkpoints import Checkpoint, checkpoints_of
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def run(config: States, progress: bool = False) -> Path:
     folder = Path(config.results_dir) / "fade" / "hidden_states"
     x = load(config.of, "fade")
     prompts = resolve(unfiltered(x.data.train), "data.train")()[: config.prompts]
-    given = track(named(config.checkpoints), "hidden states", disable=not progress)
+    given = track(checkpoints_of(config.checkpoints), "hidden states", disable=not progress)
     rows = [row for one in given for row in measured(config, one, x, prompts)]
     write_csv(folder / "residuals.csv", pd.DataFrame(rows))
     return folder

@@ -97,7 +97,7 @@ def change(old: Tensors, new: Tensors, name: str, rows: int) -> Iterator[np.ndar
     return (theirs - ours for theirs, ours in pairs)
 
 
-def named(paths: list[str]) -> list[Checkpoint]:
+def checkpoints_of(paths: list[str]) -> list[Checkpoint]:
     """Return the checkpoints of the given folders, named after their folders, with label "given".
 
     The step is the number at the end of a name (step-00300, global_step_300). Raises UserError for

@@ -29,7 +29,14 @@ from common.config.schema import Folder
 from common.errors import require
 from common.metrics import weights
 from common.results.files import write_csv
-from papers.fade.weights.checkpoints import Checkpoint, change, check_same, locate, named, tensors
+from papers.fade.weights.checkpoints import (
+    Checkpoint,
+    change,
+    check_same,
+    checkpoints_of,
+    locate,
+    tensors,
+)
 
 HEAD, REST = "output head", "rest"
 THIRDS = ("early", "mid", "late")
@@ -56,7 +63,10 @@ def run(config: Geometry, progress: bool = False) -> Path:
     """Measure and write the tables; return their folder."""
     remedy = "give before=FOLDER after=[FOLDER,...]"
     require(config.before is not None and bool(config.after), "after", config.after, remedy)
-    before, after = Checkpoint(locate(config.before), "before", "base"), named(config.after)
+    before, after = (
+        Checkpoint(locate(config.before), "before", "base"),
+        checkpoints_of(config.after),
+    )
     folder = Path(config.results_dir) / "fade" / "geometry" / config.name
     table, vectors = changes(config, before, after, progress)
     write_csv(folder / "tensors.csv", table)
