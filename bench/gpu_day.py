@@ -1,6 +1,6 @@
 """The first half hour on one GPU, and every further one.
 
-    python -m bench.gpu_day [programme=mazes] [minutes=30] [size=full] [workers=8] [results_dir=DIR]
+    python -m bench.gpu_day [programme=mazes] [minutes=30] [workers=8] [results_dir=DIR]
 
 `make gpu-day` calls it. programme=mazes runs three parts in this order: the tests of tests/gpu and,
 where verl and vLLM are installed, those of tests/cluster that take a GPU (a whole run of
@@ -8,176 +8,226 @@ backend=verl with its evaluation); bench.gpu; then the mazes of F-GRPO's second 
 cheapest row (experiment) first. programme=ladder trains the study's Countdown at 10 M parameters,
 `workers` runs side by side. All runs save checkpoints, so that the same command goes on where it
 stopped. The folder to commit (docs/gpu.md) is RESULTS/reference/gpu/<device>/, with summary.md or
-ladder.md, speeds, versions, metrics and the samples' hashes.
+ladder.md, speeds, versions, and the results of the finished runs.
 
 It needs one NVIDIA GPU and the packages that docs/gpu.md names, but no network.
-size=smallest runs all of it in a minute or two; none of its numbers means anything.
 """
 
 import os
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from importlib import util
 from pathlib import Path
 from time import time
 
+import pandas as pd
 import torch
 
 from bench.command import circumstances
-from bench.gpu import ON_GPU, SMOKE, Plan, device, measured, require_gpu
-from bench.gpu_rows import gather, gather_ladder, runs, side_by_side, started, train
-from common.backends.prompts import prompts
+from bench.gpu import ON_GPU, Plan, device, measured, require_gpu
 from common.cli import guard
 from common.config.files import ROOT
 from common.config.words import options
 from common.errors import one_of, require
-from common.results.files import write, write_json
+from common.experiment import Experiment
+from common.results.files import read_jsonl, write, write_json
+from common.sweeps.chosen import changed
+from common.sweeps.plan import experiments, scales_of
+from common.sweeps.reproduce import done, train
+from common.sweeps.schedule import Call, run_all
 
-WITH_VERL = ("tests/cluster/test_verl_on_cuda.py", "tests/cluster/test_verl_run.py")
-TESTS, BENCH = 0.2, 0.45  # shares of the time after which tests and bench.gpu have ended
-
-
-@dataclass(frozen=True)
-class Size:
-    scales: dict[str, str]  # programme -> a scale of the reproduce.yaml of its paper
-    plan: Plan  # plan of bench.gpu
-    tests: tuple[str, ...]  # arguments of pytest
-    rows: int  # how many rows of the mazes to train at most, the cheapest first
-
-
-PAPERS = {"mazes": "f_grpo", "ladder": "study"}  # programme -> paper
-SIZES = {
-    "full": Size(
-        {"mazes": "gpu", "ladder": "ladder"},
-        ON_GPU,
-        ("tests/gpu", "--ignore=tests/gpu/test_day.py"),
-        19,
-    ),
-    "smallest": Size(
-        {"mazes": "gpu_smoke", "ladder": "ladder_smoke"},
-        replace(SMOKE, device="cuda"),
-        ("tests/gpu/test_training.py", "-k", "several"),
-        3,
-    ),
+SUITES = {  # name -> arguments of pytest
+    "tests/gpu": ("tests/gpu", "--ignore=tests/gpu/test_day.py"),
+    "tests/cluster": ("tests/cluster/test_verl_on_cuda.py", "tests/cluster/test_verl_run.py"),
 }
+TESTS, BENCH = 0.2, 0.45  # shares of the time after which tests and bench.gpu have ended
+START = (10.0, 60.0)  # pass@1 of a base model of the ladder on dev prompts, percent (docs/gpu.md)
 
 
 def main(words: list[str]) -> None:
     given = options(
-        words,
-        dict(programme="mazes", minutes="30", size="full", workers="8", results_dir="results"),
+        words, dict(programme="mazes", minutes="30", workers="8", results_dir="results")
     )
-    size = SIZES.get(given["size"])
-    require(size is not None, "size", given["size"], f"use one of {', '.join(SIZES)}")
-    one_of("programme", given["programme"], [*PAPERS])
+    one_of("programme", given["programme"], [*PROGRAMMES])
     for key in ("minutes", "workers"):
         right = given[key].isdigit() and int(given[key]) > 0
         require(right, key, given[key], "give a whole number")
     require_gpu("bench.gpu_day")
-    seconds, workers = 60.0 * int(given["minutes"]), int(given["workers"])
-    Day(given["programme"], size, seconds, workers, Path(given["results_dir"])).run()
+    part, paper, scale = PROGRAMMES[given["programme"]]
+    config = scales_of(paper, f"scale={scale}", f"results_dir={given['results_dir']}")
+    runs = experiments(changed(config, ["device=cuda"]))
+    minutes, workers = int(given["minutes"]), int(given["workers"])
+    day = Day(runs, Path(given["results_dir"]), 60.0 * minutes, workers, ON_GPU)
+    part(day)
+    day.end()
 
 
+@dataclass
 class Day:
     """One call of the command. At any moment `folder` has what the call has found so far."""
 
-    def __init__(self, programme: str, size: Size, seconds: float, workers: int, results: Path):
-        self.programme, self.workers = programme, workers
-        self.size, self.seconds, self.start = size, seconds, time()
-        about = device(size.plan)
+    runs: list[Experiment]
+    results: Path  # below it is the folder to commit
+    seconds: float
+    workers: int
+    plan: Plan  # of bench.gpu
+
+    def __post_init__(self):
+        self.start, self.said = time(), list[str]()
+        about = device(self.plan)
         name = "".join(c if c.isalnum() else "-" for c in about["device"].lower()).strip("-")
-        self.folder = results / "reference" / "gpu" / name
-        found = runs(PAPERS[programme], size.scales[programme], results)
-        self.runs = found[: size.rows] if programme == "mazes" else found
-        self.said: list[str] = []
+        self.folder = self.results / "reference" / "gpu" / name
+        self.tell(f"{about['device']}, {self.seconds / 60:.0f} minutes")
 
-    def run(self) -> None:
-        machine = {"mazes": "machine.json", "ladder": "ladder_machine.json"}[self.programme]
-        write_json(self.folder / machine, circumstances() | device(self.size.plan))
-        self.tell(f"{device(self.size.plan)['device']}, {self.seconds / 60:.0f} minutes")
-        {"mazes": self.mazes, "ladder": self.ladder}[self.programme]()
-        self.attempt("tables", self.keep)
-        self.tell(f"{self.folder}: commit it (docs/gpu.md); the same command goes on")
-        failed = [line for line in self.said if "FAILED" in line]
-        require(not failed, "parts that failed", len(failed), f"look into {self.folder}")
-
-    def mazes(self) -> None:
-        self.attempt("tests/gpu", self.tests)
-        self.attempt("bench.gpu", self.bench)
-        for x in self.runs:
-            self.keep()
-            if time() < self.start + self.seconds:
-                self.attempt(x.label, lambda x=x: self.tell(train(x, self.start + self.seconds)))
-
-    def ladder(self) -> None:
-        """Make the base models, then train from those that pass the gate, side by side."""
-        end = self.start + self.seconds
-        bases = [x for x in self.runs if x.optim.steps == 0]
-        self.attempt("base models", lambda: side_by_side(bases, end, self.workers))
-        self.attempt("tables", self.keep)
-        good = started(bases, self.tell)
-        rest = [x for x in self.runs if x.optim.steps > 0 and x.seed in good]
-        self.attempt("rows", lambda: side_by_side(rest, end, self.workers))
+    def until(self, share: float = 1.0) -> float:
+        """Return the time (Unix seconds) when this share of the call's time is over."""
+        return self.start + share * self.seconds
 
     def tell(self, line: str) -> None:
         minutes, seconds = divmod(int(time() - self.start), 60)
         print(f"{minutes:3d}:{seconds:02d}  {line}", flush=True)
         self.said.append(f"{minutes}:{seconds:02d} {line}")
 
-    def attempt(self, what: str, part: Callable[[], None]) -> None:
-        """Run one part. If it fails, say so and leave the other parts their time."""
+    def attempt(self, what: str, part: Callable[[], str | None]) -> None:
+        """Run one part and tell what it returns. If it fails, say so and leave the other parts
+        their time."""
         try:
-            part()
+            if said := part():
+                self.tell(f"{what}: {said}")
         except Exception as error:  # of any kind: the rest of the half hour must not be lost
             said = (str(error).splitlines() or [""])[0][:300]
             self.tell(f"{what}: FAILED, {type(error).__name__}: {said}")
         torch.cuda.empty_cache()
 
-    def tests(self) -> None:
-        """Run the tests in a process of their own while this process makes the mazes."""
-        if util.find_spec("pytest") is None or not (ROOT / "tests").is_dir():
-            self.tell("tests: not run, pytest is not installed")
-            return
-        suites = {"tests/gpu": self.size.tests}
-        if self.size is SIZES["full"] and util.find_spec("verl") and util.find_spec("vllm"):
-            suites["tests/cluster"] = WITH_VERL
-        for name, words in suites.items():
-            command = [sys.executable, "-m", "pytest", "-rs", "-p", "no:cacheprovider", *words]
-            log = self.folder / f"{name.replace('/', '_')}.txt"
-            with open(log, "w") as output:
-                child = subprocess.Popen(
-                    command,
-                    cwd=ROOT,
-                    env=os.environ | {"CLUSTER_TESTS": "cuda"},
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                )
-            try:
-                prompts(self.runs[-1])  # the training mazes of all rows, kept for training
-                child.wait(max(60.0, self.start + TESTS * self.seconds - time()))
-            except subprocess.TimeoutExpired:
-                child.kill()
-                child.wait()
-                self.tell(f"{name}: stopped, their share of the time is over")
-                return
-            lines = log.read_text().strip().splitlines() or ["no output"]
-            self.tell(f"{name}: {'ok' if child.returncode == 0 else 'FAILED'}, {lines[-1]}")
+    def end(self) -> None:
+        self.tell(f"{self.folder}: commit it (docs/gpu.md); the same command goes on")
+        failed = [line for line in self.said if "FAILED" in line]
+        require(not failed, "parts that failed", len(failed), f"look into {self.folder}")
 
-    def bench(self) -> None:
-        rows = measured(self.size.plan, self.folder, "bench", self.start + BENCH * self.seconds)
-        self.tell(f"bench.gpu: {len(rows)} measurements")
-
-    def keep(self) -> None:
-        """Write what a reader needs of the runs so far, and the summary page."""
-        name, kept = {
-            "mazes": ("summary.md", gather),
-            "ladder": ("ladder.md", gather_ladder),
-        }[self.programme]
-        page = kept(self.runs, self.folder)
+    def page(self, name: str) -> None:
+        """Write the page `name`, with how far each row is, and the machine."""
+        write_json(self.folder / f"{name}.json", circumstances() | device(self.plan))
         said = "\n".join(f"    {line}" for line in self.said)
-        write(self.folder / name, f"# One GPU\n\n{page}\n\nThe last call:\n\n{said}\n")
+        page = f"# One GPU\n\n{progress(self.runs)}\n\nThe last call:\n\n{said}\n"
+        write(self.folder / f"{name}.md", page)
+
+
+def mazes(day: Day, suites: dict[str, Sequence[str]] = SUITES) -> None:
+    """Tests, speed, then one run after another."""
+    for name, words in suites.items():
+        day.attempt(name, lambda name=name, words=words: tested(day, name, words))
+    day.attempt(
+        "bench.gpu",
+        lambda: f"{len(measured(day.plan, day.folder, 'bench', day.until(BENCH)))} measurements",
+    )
+    for x in day.runs:
+        if time() < day.until():
+            day.attempt(x.label, lambda x=x: train(x, day.until()) or "done")
+        day.attempt("tables", lambda: kept(day))
+        day.page("summary")
+
+
+def ladder(day: Day) -> None:
+    """The base models, then those runs that start from one that passes the gate."""
+    bases = [x for x in day.runs if x.optim.steps == 0]
+    day.attempt("base models", lambda: side_by_side(bases, day.until(), day.workers))
+    good = {x.seed for x in bases if passes(day, x)}
+    rest = [x for x in day.runs if x.optim.steps > 0 and x.seed in good]
+    day.attempt("rows", lambda: side_by_side(rest, day.until(), day.workers))
+    if any(map(done, rest)):
+        day.attempt("tables", lambda: tables_of_the_ladder(day))
+    day.page("ladder")
+
+
+PROGRAMMES = {"mazes": (mazes, "f_grpo", "gpu"), "ladder": (ladder, "study", "ladder")}
+
+
+def tested(day: Day, name: str, words: Sequence[str]) -> str:
+    """Run tests in a process of their own and return their last line."""
+    needed = ("pytest", "verl", "vllm") if name == "tests/cluster" else ("pytest",)
+    if lacking := [package for package in needed if util.find_spec(package) is None]:
+        return f"not run without {', '.join(lacking)}"
+    log = day.folder / f"{name.replace('/', '_')}.txt"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with open(log, "w") as output:
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-rs", "-p", "no:cacheprovider", *words],
+            cwd=ROOT,
+            env=os.environ | {"CLUSTER_TESTS": "cuda"},
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            timeout=max(60.0, day.until(TESTS) - time()),
+        )
+    last = (log.read_text().strip().splitlines() or ["no output"])[-1]
+    require(done.returncode == 0, "tests", last, f"see {log}")
+    return last
+
+
+def side_by_side(runs: list[Experiment], end: float, workers: int) -> None:
+    """Train `runs` until the time `end`, or continue their training, in `workers` processes that
+    share the GPU; one worker is this process. Raises UserError that names the failed ones."""
+    left = [x for x in runs if not done(x)]
+    if workers > 1 and left:
+        run_all([Call(x.run_id, train, (x, end)) for x in left], min(workers, len(left)))
+    else:
+        for x in left:
+            train(x, end)
+
+
+def passes(day: Day, x: Experiment) -> bool:
+    """Return whether a base model passes the gate (START), and tell if it does not."""
+    path = folder_of(x) / "eval" / "step-00000.csv"
+    if not path.exists():
+        day.tell(f"{x.run_id}: no base model yet")
+        return False
+    rows = pd.read_csv(path).set_index(["benchmark", "metric"])["value"]
+    value = rows["dev_natural", "pass@1"]
+    if not START[0] <= value <= START[1]:
+        day.tell(f"{x.run_id}: FAILED, pass@1 {value:.1f} % on dev prompts is outside {START}")
+        return False
+    return True
+
+
+def kept(day: Day) -> None:
+    """Write the rows, counts and provenance of the finished mazes to <folder>/<paper>/<scope>/."""
+    from common.comparison.gather import Gathering, gather
+
+    paper, scope = day.runs[0].paper, day.runs[0].scope
+    found = gather(Path(day.runs[0].results_dir), paper).scopes
+    Gathering({scope: found[scope]} if scope in found else {}).write(day.folder, paper)
+
+
+def tables_of_the_ladder(day: Day) -> None:
+    """Write the ladder's rows, counts and tables to <folder>/study_ladder/."""
+    from papers.study.figures import tabulate
+
+    paper = day.runs[0].paper
+    tabulate(Path(day.runs[0].results_dir), paper, day.folder)
+    tables = day.folder / paper / "laptop"  # with runs.csv they would ask for run folders
+    (tables / "runs.csv").rename(day.folder / "ladder_runs.csv")
+
+
+def progress(runs: list[Experiment]) -> str:
+    """Return a table with a line per row: how many of its seeds are finished, and the furthest."""
+    rows: dict[tuple, list[Experiment]] = {}
+    for x in runs:
+        rows.setdefault((x.table, x.label, x.optim.steps), []).append(x)
+    lines = [
+        "| table | row | steps | furthest | seeds finished |",
+        "| --- | --- | ---: | ---: | ---: |",
+    ]
+    for named, found in rows.items():
+        curves = (folder_of(x) / "metrics.jsonl" for x in found)
+        furthest = max(len(read_jsonl(curve)) if curve.exists() else 0 for curve in curves)
+        many = f"{sum(map(done, found))} of {len(found)}"
+        lines.append(f"| {' | '.join(map(str, named))} | {furthest} | {many} |")
+    return "\n".join(lines)
+
+
+def folder_of(x: Experiment) -> Path:
+    return Path(x.results_dir) / x.paper / x.run_id
 
 
 if __name__ == "__main__":

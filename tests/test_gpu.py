@@ -14,7 +14,7 @@ DAY = "tests/gpu/test_day.py"
 @pytest.mark.process
 @pytest.mark.parametrize("which", ["day", "others"])
 def test_on_a_gpu(which, pretrained):
-    words = (DAY,) if which == "day" else Late("bench.gpu_day").SIZES["full"].tests
+    words = (DAY,) if which == "day" else Late("bench.gpu_day").SUITES["tests/gpu"]
     command = [sys.executable, "-m", "pytest", "-rs", "-p", "no:cacheprovider", *words]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]

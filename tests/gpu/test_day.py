@@ -1,62 +1,87 @@
 """`python -m bench.gpu_day` to the folder that is committed, at the smallest sizes."""
 
-import json
+from dataclasses import replace
+from functools import partial
 
 import pandas as pd
 import pytest
 from refuses import refuses
 
-from bench import gpu_day, gpu_rows
+from bench import gpu_day
+from bench.gpu import SMOKE
 
 pytestmark = [pytest.mark.trains, pytest.mark.process]
 
 
-def test_a_day_runs_whole_and_goes_on(tmp_path, capsys, monkeypatch):
-    words = ["minutes=60", "size=smallest", f"results_dir={tmp_path}"]
-    gpu_day.main(words)
-    said = capsys.readouterr().out
-    assert "FAILED" not in said
-    (folder,) = (tmp_path / "reference" / "gpu").iterdir()
-    made = {path.name for path in folder.iterdir()}
-    assert made >= {"summary.md", "machine.json", "bench.csv", "metrics.csv", "curves.csv"}
-    states = pd.read_csv(folder / "runs.csv")
-    assert list(states.state) == ["done"] * 3
-    assert list(states.step) == [0, 2, 2]
-    assert " passed" in (folder / "tests_gpu.txt").read_text()
-    hashes = json.loads((folder / "samples.json").read_text())
-    assert {name.split("/")[0] for name in hashes} == set(states.run_id)
-    assert set(pd.read_csv(folder / "metrics.csv").run_id) == set(states.run_id)
-    assert "pass@256" in (folder / "summary.md").read_text()
-    monkeypatch.setattr(gpu_day.Day, "tests", lambda day: None)
-    monkeypatch.setattr(gpu_day.Day, "bench", lambda day: None)
-    gpu_day.main(words)  # everything is found
+@pytest.fixture
+def day(tmp_path, monkeypatch):
+    """Runs the command at the smallest sizes; returns the folder to commit."""
+    suite = {"tests/gpu": ("tests/gpu/test_training.py", "-k", "several")}
+    small = {
+        "mazes": (partial(gpu_day.mazes, suites=suite), "f_grpo", "gpu_smoke"),
+        "ladder": (gpu_day.ladder, "study", "ladder_smoke"),
+    }
+    monkeypatch.setattr(gpu_day, "PROGRAMMES", small)
+    monkeypatch.setattr(gpu_day, "ON_GPU", replace(SMOKE, device="cuda"))
+    every = gpu_day.experiments
+
+    def some(config):  # the cheapest three of the mazes
+        found = every(config)
+        return found[:3] if config.paper == "f_grpo" else found
+
+    monkeypatch.setattr(gpu_day, "experiments", some)
+
+    def runs(*words: str):
+        gpu_day.main(["minutes=60", f"results_dir={tmp_path}", "workers=1", *words])
+        (folder,) = (tmp_path / "reference" / "gpu").iterdir()
+        return folder
+
+    return runs
+
+
+def test_a_day_runs_whole_and_goes_on(day, capsys, monkeypatch):
+    folder = day()
     assert "FAILED" not in capsys.readouterr().out
-    pd.testing.assert_frame_equal(pd.read_csv(folder / "runs.csv"), states)
+    made = {path.name for path in folder.iterdir()}
+    assert made >= {"summary.md", "summary.json", "bench.csv", "tests_gpu.txt"}
+    assert (folder / "summary.md").read_text().count(" | 1 of 1 |\n") == 3
+    assert " passed" in (folder / "tests_gpu.txt").read_text()
+    (tables,) = (folder / "f_grpo").iterdir()
+    found = {path.name: path.read_bytes() for path in tables.iterdir()}
+    assert pd.read_csv(tables / "runs.csv")["run_id"].nunique() == 3
+    assert {"pass@1", "pass@256"} <= {*pd.read_csv(tables / "metrics.csv.gz")["metric"]}
+    monkeypatch.setattr(gpu_day, "tested", lambda *_: "")
+    monkeypatch.setattr(gpu_day, "measured", lambda *_: [])
+    day()  # everything is found
+    assert "FAILED" not in capsys.readouterr().out
+    assert {path.name: path.read_bytes() for path in tables.iterdir()} == found
+
+
+def test_what_fails_costs_the_other_parts_nothing_and_is_the_end(day, monkeypatch):
+    monkeypatch.setattr(gpu_day, "tested", lambda *_: 1 / 0)
+    monkeypatch.setattr(gpu_day, "measured", lambda *_: [])
+    with refuses("parts that failed", 1):
+        day()
 
 
 def test_what_is_missing_is_said_before_any_compute():
-    with refuses("size", "huge"):
-        gpu_day.main(["size=huge"])
-    with refuses("minutes", "soon"):
-        gpu_day.main(["minutes=soon"])
+    for word in ("programme=huge", "minutes=soon"):
+        with refuses(*word.split("=")):
+            gpu_day.main([word])
 
 
-def test_the_ladder_waits_for_its_gate_and_goes_on(tmp_path, capsys, monkeypatch):
-    words = ["programme=ladder", "minutes=60", "size=smallest", "workers=1"]
-    words += [f"results_dir={tmp_path}"]
-    monkeypatch.setattr(gpu_rows, "START", (99.0, 100.0))
+def test_the_ladder_waits_for_its_gate_and_goes_on(day, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(gpu_day, "START", (99.0, 100.0))
     with refuses("parts that failed", 3):
-        gpu_day.main(words)  # no base model is so good
+        day("programme=ladder")  # no base model is so good
     assert "FAILED" in capsys.readouterr().out
-    monkeypatch.setattr(gpu_rows, "START", (0.0, 100.0))
-    gpu_day.main(words)
+    monkeypatch.setattr(gpu_day, "START", (0.0, 100.0))
+    tables = day("programme=ladder") / "study_ladder"
     assert "FAILED" not in capsys.readouterr().out
-    (folder,) = (tmp_path / "reference" / "gpu").iterdir()
-    tables = folder / "study_ladder"
     found = pd.read_csv(tables / "methods.csv")
     asked = found[(found.method == "F-GRPO (gamma=0.5)") & (found.against == "GRPO lr 1e-5")]
     assert set(asked.n_seeds) >= {3}
     assert len(list((tmp_path / "smoke" / "study_ladder").glob("*/DONE"))) == 9
     before = (tables / "laptop" / "counts.csv.gz").read_bytes()
-    gpu_day.main(words)  # everything is found
+    day("programme=ladder")  # everything is found
     assert (tables / "laptop" / "counts.csv.gz").read_bytes() == before
