@@ -7,6 +7,8 @@ docs/cluster-week.md what reruns take, all from the committed results. The devia
 READMEs come from the papers' configurations.
 """
 
+from dataclasses import replace
+
 import pandas as pd
 
 from common.config.files import REFERENCE, ROOT, papers
@@ -46,15 +48,15 @@ def rerun(paper: str, part: str, seeds: int) -> dict:
     profile, or "all", the scale `cluster` on one node of 8 H100. `claims` is the number of those
     that hold in print by the cells that the rows rerun and that were simulated, and `decided` the
     mean share of simulated reruns that decide one of them (slurm/power.py)."""
-    from slurm import cost, plan
+    from slurm import cost
     from slurm.launch import tables_of
     from slurm.power import settled
-    from slurm.tables import Table, chosen
+    from slurm.tables import Table, Wanted, chosen
 
     tables = tables_of(paper) | {"all": Table("", rows="all")}
-    profile, which = load_profile(tables[part].profile), {"row": "", "scale": "", "without": ""}
-    found = chosen(paper, tables, table=part, seeds=str(seeds), **which)
-    jobs = plan.plan(*found._replace(runs=[on(x, profile, {}) for x in found.runs]))
+    profile = load_profile(tables[part].profile)
+    found = chosen(paper, tables, Wanted(table=part, seeds=str(seeds)))
+    jobs = replace(found, runs=[on(x, profile, {}) for x in found.runs]).jobs()
     hours = total(one.gpu_hours for one in cost.predictions(jobs, profile).values())
     trainings = sum(job.kind == "train" for job in jobs)
     power = settled(paper, found.runs)

@@ -19,6 +19,7 @@ Other key=value pairs go to reproduce.yaml.
 """
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from common.cli import guard
@@ -29,10 +30,10 @@ from common.config.words import pairs, split
 from common.errors import require
 from common.platforms import need_linux
 from common.sweeps.profiles import load_profile, on
-from slurm import dry_run, plan, preflight
+from slurm import dry_run, preflight
 from slurm.power import power
 from slurm.prefetch import prefetch
-from slurm.tables import Table, chosen, listing
+from slurm.tables import Table, Wanted, chosen, listing
 
 OPTIONS = {
     "paper": "",
@@ -63,31 +64,29 @@ def main(words: list[str]) -> None:
     tuning = [word.removeprefix("verl.") for word in others if word.startswith("verl.")]
     others = [word for word in others if not word.startswith("verl.")]
     which = {key: options[key] for key in ("table", "row", "scale", "without", "seeds", "n")}
-    which["steps"] = options["optim.steps"]
+    wanted = Wanted(**which, steps=options["optim.steps"])
     if prefetched:
-        prefetch(chosen(paper, tables, **which, others=others))
+        prefetch(chosen(paper, tables, wanted, others))
     elif not options["profile"]:
-        print("\n".join(listing(paper, tables, options["table"], options["seeds"])))
+        print("\n".join(listing(paper, tables, wanted.table, wanted.seeds)))
         print(f"rlvr submit paper={paper} profile=NAME submits them; see --help")
     else:
         profile = load_profile(options["profile"])
         if not dry:
             need_linux("profile", profile.name, "dry_run=true shows the jobs here")
-        found = chosen(paper, tables, **which, others=others)
+        found = chosen(paper, tables, wanted, others)
         keys = {key: value(key, text) for key, text in pairs(tuning).items()}
-        found = found._replace(runs=[on(x, profile, keys) for x in found.runs])
+        found = replace(found, runs=[on(x, profile, keys) for x in found.runs])
         profile = preflight.offline(found, profile)
-        jobs = plan.plan(*found)
-        trial = options["optim.steps"]
         where: dict = {"paper": paper, "profile": profile, "root": found.root}
-        table = "" if options["row"] else options["table"]
-        where["power"] = [] if trial else power(paper, found.runs, table)
+        table = "" if wanted.row else wanted.table
+        where["power"] = [] if wanted.steps else power(paper, found.runs, table)
         if not dry:
             from slurm import submit  # a dry run needs nothing of what a job runs
 
             submit.submit(found, **where, yes=yes)
             return
-        dry_run.show(jobs, **where)
+        dry_run.show(found.jobs(), **where)
         again = [word for word in words if not word.startswith("dry_run=")]
         print(f"next:    rlvr submit {' '.join(again)}")
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from submitit import LocalExecutor
 
 from common.errors import UserError, require
-from common.sweeps.cost import total
+from common.sweeps.cost import Estimate, total
 from common.sweeps.profiles import Profile
 from slurm import cost, plan, queue, records, status
 from slurm.ask import ask
@@ -41,17 +41,12 @@ def submit(
     """Submit the jobs that are missing. Return the submission's folder, or None if no job is
     missing. Raises UserError before anything is submitted if a request is impossible, if
     `sbatch --test-only` refuses it, or if more than ASKED GPU-hours are predicted without `yes`."""
-    jobs = plan.plan(*found)
+    jobs = found.jobs()
     check(found, profile)
     if profile.executor == "local":
         visible_gpus(profile)
     cost.predictions(jobs, profile)  # before a job is submitted, all must be able to run
-    waiting = [job for job in status.statuses(root, paper) if job.queued]
-    queued = {name: job.job_id for job in waiting for name in job.makes}
-    made = [status.made(root, paper, job) for job in jobs]
-    todo = plan.missing(jobs, {name for names in made for name in names}, {*queued})
-    done = sum(names == job.makes for names, job in zip(made, jobs, strict=True))
-    say(f"{done} of {len(jobs)} jobs done, {len(waiting)} queued, {len(todo)} to submit")
+    todo, queued = _missing(jobs, root, paper, say)
     if not todo:
         return None
     estimates = cost.predictions(todo, profile)
@@ -68,15 +63,43 @@ def submit(
     if profile.executor == "local":
         _submit_local(todo, tasks, estimates, path, profile)
         say(f"{len(todo)} jobs run here; {path}")
-        return path
-    ids = queued
+    else:
+        _submit_arrays(todo, tasks, estimates, path, profile, queued, say)
+    return path
+
+
+def _missing(
+    jobs: list[plan.Job], root: Path, paper: str, say: Callable
+) -> tuple[list[plan.Job], dict[str, str]]:
+    """Return the jobs to submit, and run -> job id of those that are queued. Say their numbers."""
+    waiting = [job for job in status.statuses(root, paper) if job.queued]
+    queued = {name: job.job_id for job in waiting for name in job.makes}
+    made = [status.made(root, paper, job) for job in jobs]
+    todo = plan.missing(jobs, {name for names in made for name in names}, {*queued})
+    done = sum(names == job.makes for names, job in zip(made, jobs, strict=True))
+    say(f"{done} of {len(jobs)} jobs done, {len(waiting)} queued, {len(todo)} to submit")
+    return todo, queued
+
+
+def _submit_arrays(
+    jobs: list[plan.Job],
+    tasks: dict[str, Task],
+    estimates: dict[str, Estimate],
+    path: Path,
+    profile: Profile,
+    ids: dict[str, str],
+    say: Callable,
+) -> None:
+    """Send one array after another to SLURM and record it. `ids`: run -> job id of what is queued
+    already."""
+    ids = dict(ids)
     if "compare" in ids:  # the old comparison waits for fewer jobs than the new one
         queue.cancel([ids.pop("compare")])
-    for group in plan.arrays(todo, gpus):
+    gpus = {key: e.gpus for key, e in estimates.items()}
+    for group in plan.arrays(jobs, gpus):
         needs, wanted = dependency(group[0], ids), gpus.get(group[0].key, 1)
-        file = records.write_tasks(
-            path / "runs" / f"{group[0].key}.json", [tasks[job.key] for job in group]
-        )
+        file = path / "runs" / f"{group[0].key}.json"
+        records.write_tasks(file, [tasks[job.key] for job in group])
         array = executor(path, profile, file, parameters(group, path, profile, needs, wanted))
         try:
             with outside_jobs(), array.batch():
@@ -89,7 +112,6 @@ def submit(
         logs = {job.key: path / "logs" / f"{ids[job.key]}_0_log.err" for job in group}
         records.add(path, [_row(job, ids[job.key], estimates, logs[job.key]) for job in group])
         say(f"{group[0].kind:9} {len(group):4} jobs  {sent[0].job_id.split('_')[0]}")
-    return path
 
 
 def task(

@@ -1,10 +1,9 @@
 """A paper's tables as rows (experiments) to run. papers/<paper>/launch.py names the tables."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from textwrap import fill
-from typing import NamedTuple
 
 from common.comparison.published import naming_runs, reruns_of
 from common.config.words import some_of
@@ -17,6 +16,7 @@ from common.sweeps.chosen import seeds_of
 from common.sweeps.gates import Gated, gates
 from common.sweeps.measures import Measure, measures
 from common.sweeps.plan import Command, Reproduce, run_name
+from slurm import plan
 from slurm.plan import narrowed
 
 PRINTED, ALL = "printed", "all"
@@ -36,12 +36,26 @@ class Table:
     profile: str = "h100-1x8"  # a file of configs/slurm/ that fits
 
 
-class Chosen(NamedTuple):
-    """What is to be submitted, in the order in which `plan.plan` takes it."""
+@dataclass(frozen=True)
+class Wanted:
+    """What a command line asks for, in the words of slurm/launch.py; empty: not said."""
+
+    table: str = ""
+    row: str = ""
+    scale: str = ""
+    without: str = ""
+    seeds: str = ""
+    n: str = ""
+    steps: str = ""  # optim.steps: a trial
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What is to be submitted."""
 
     runs: list[Experiment]
     evaluations: Sequence[Evaluate] = ()
-    commands: Mapping[str, Command] = {}  # by name: those that make the models of `runs`
+    commands: Mapping[str, Command] = field(default_factory=dict)  # that make models of `runs`
     measures: Sequence[Measure] = ()
     gates: Sequence[Gated] = ()
 
@@ -49,6 +63,15 @@ class Chosen(NamedTuple):
     def root(self) -> Path:
         """The results folder, absolute: a job may start in another folder."""
         return Path(self.runs[0].results_dir)
+
+    def jobs(self) -> list[plan.Job]:
+        return plan.plan(
+            self.runs,
+            self.evaluations,
+            commands=self.commands,
+            measures=self.measures,
+            gates=self.gates,
+        )
 
 
 def asked_for(paper: str, scale: str, others: Sequence[str]) -> Reproduce:
@@ -58,51 +81,63 @@ def asked_for(paper: str, scale: str, others: Sequence[str]) -> Reproduce:
 
 
 def chosen(
-    paper: str,
-    tables: Mapping[str, Table],
-    *,
-    table: str,
-    row: str,
-    scale: str,
-    without: str,
-    seeds: str = "",
-    n: str = "",
-    steps: str = "",
-    others: Sequence[str] = (),
+    paper: str, tables: Mapping[str, Table], wanted: Wanted, others: Sequence[str] = ()
 ) -> Chosen:
-    """Return the runs and evaluations that the arguments select, with what the evaluations wait
-    for. With `steps` they are short trials of the rows. Every row, a base model too, has the given
-    `seeds` (chosen.seeds_of): a comparison with it then has as many pairs as there are seeds.
-    Raises UserError for an unknown table or row."""
-    wanted = some_of("table", table, tables)
-    named = dict.fromkeys(one for name in wanted for one in tables[name].scales)
-    scales = [scale] if scale else [*named] or [CLUSTER]
-    configs = [asked_for(paper, one, others) for one in scales]
-    configs = [choose.changed(one, seeds=seeds_of(seeds), n=_number("n", n)) for one in configs]
-    if without:
-        left = some_of("without", without, [name for config in configs for name in config.names])
-        configs = [choose.without(config, left) for config in configs]
-    if steps:
-        require(bool(row), "optim.steps", steps, "is for trials of some rows: add row=NAME")
-        configs = [choose.tried(one, _number("optim.steps", steps)) for one in configs]
+    """Return the runs and evaluations that are wanted, with what the evaluations wait for. With
+    `steps` they are short trials of the rows. Every row, a base model too, has the given `seeds`
+    (chosen.seeds_of): a comparison with it then has as many pairs as there are seeds. `others` are
+    overrides of reproduce.yaml. Raises UserError for an unknown table or row."""
+    configs = _configs(paper, tables, wanted, others)
     runs: dict[str, Experiment] = {}
     for x in (x for config in configs for x in sweeps.experiments(config)):
         longest = runs.setdefault(x.run_id, x)
         if x.optim.steps > longest.optim.steps:
             runs[x.run_id] = x
     sampled = {e.path.name: e for config in configs for e in sweeps.evaluations(config)}
-    keep = [_of(paper, name, tables[name]) for name in wanted]
-    mine = [x for x in runs.values() if not keep or any(one(x.table, x.name) for one in keep)]
-    require(bool(mine), "table", table or "all", f"has no row in scale={','.join(scales)}")
-    rows = some_of("row", row, [x.name for x in mine])
-    picked = {x.run_id for x in mine if not rows or x.name in rows}
-    kept = narrowed([*runs.values()], [*sampled.values()], picked)
-    own = {one.path.name: one for config in configs for one in measures(config)}
-    mine = [one for one in own.values() if one.row.trained in picked]
+    picked = _picked(paper, tables, wanted, [*runs.values()])
+    kept, evaluated = narrowed([*runs.values()], [*sampled.values()], picked)
+    measured = {one.path.name: one for config in configs for one in measures(config)}
     starts = {one.gate.name: one for config in configs for one in gates(config)}
-    loaded = {x.model.path for x in kept[0]}
-    commands = {name: one for name, one in configs[0].commands.items() if one.makes in loaded}
-    return Chosen(*kept, commands, mine, [*starts.values()])
+    loaded = {x.model.path for x in kept}
+    return Chosen(
+        kept,
+        evaluated,
+        {name: one for name, one in configs[0].commands.items() if one.makes in loaded},
+        [one for one in measured.values() if one.row.trained in picked],
+        [*starts.values()],
+    )
+
+
+def _configs(
+    paper: str, tables: Mapping[str, Table], wanted: Wanted, others: Sequence[str]
+) -> list[Reproduce]:
+    """Return the scales of the wanted tables, each as the command line changes it."""
+    named = some_of("table", wanted.table, tables)
+    of_tables = dict.fromkeys(scale for name in named for scale in tables[name].scales)
+    scales = [wanted.scale] if wanted.scale else [*of_tables] or [CLUSTER]
+    seeds, n = seeds_of(wanted.seeds), _number("n", wanted.n)
+    configs = [choose.changed(asked_for(paper, one, others), seeds=seeds, n=n) for one in scales]
+    if wanted.without:
+        names = [name for config in configs for name in config.names]
+        left = some_of("without", wanted.without, names)
+        configs = [choose.without(config, left) for config in configs]
+    if wanted.steps:
+        remedy = "is for trials of some rows: add row=NAME"
+        require(bool(wanted.row), "optim.steps", wanted.steps, remedy)
+        configs = [choose.tried(one, _number("optim.steps", wanted.steps)) for one in configs]
+    return configs
+
+
+def _picked(
+    paper: str, tables: Mapping[str, Table], wanted: Wanted, runs: list[Experiment]
+) -> set[str]:
+    """Return the ids of the runs of the wanted tables and rows."""
+    keep = [_of(paper, name, tables[name]) for name in some_of("table", wanted.table, tables)]
+    mine = [x for x in runs if not keep or any(one(x.table, x.name) for one in keep)]
+    said = f"has no row in scale={wanted.scale or 'of the table'}"
+    require(bool(mine), "table", wanted.table or "all", said)
+    rows = some_of("row", wanted.row, [x.name for x in mine])
+    return {x.run_id for x in mine if not rows or x.name in rows}
 
 
 def _number(key: str, text: str) -> int:

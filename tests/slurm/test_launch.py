@@ -11,14 +11,12 @@ from tiny import ROOT
 
 from common.comparison.published import published, reruns_of
 from common.errors import UserError
-from slurm import plan, prefetch, records
+from slurm import prefetch, records
 from slurm.__main__ import main as commands
 from slurm.dry_run import TITLES
 from slurm.launch import main as launch
 from slurm.launch import tables_of
-from slurm.tables import PRINTED, chosen
-
-WORDS = {"table": "", "row": "", "scale": "", "without": ""}
+from slurm.tables import PRINTED, Wanted, chosen
 
 
 def names(found) -> tuple[set[str], set[str]]:
@@ -81,16 +79,16 @@ def test_a_launcher_runs_as_a_script(tmp_path):
 
 def test_a_table_has_its_rows_and_what_their_evaluations_wait_for():
     tables = tables_of("f_grpo")
-    trained, evaluated = names(chosen("f_grpo", tables, **WORDS | {"table": "table2"}))
+    trained, evaluated = names(chosen("f_grpo", tables, Wanted(table="table2")))
     rows = {"qwen7b_grpo", "qwen7b_grpo_n2", "qwen7b_grpo_n32", "qwen7b_f_grpo"}
     assert trained == evaluated == rows | {"qwen7b_base"}  # which draws what the rows score
-    trained, evaluated = names(chosen("f_grpo", tables, **WORDS | {"row": "qwen15b_math_f_grpo"}))
+    trained, evaluated = names(chosen("f_grpo", tables, Wanted(row="qwen15b_math_f_grpo")))
     assert trained == {"qwen15b_math_f_grpo", "qwen15b_math_grpo"}  # its baseline is trained too
     assert evaluated == {"qwen15b_math_f_grpo"}
-    both = WORDS | {"table": "table1_v2", "row": "llama3b_grpo,qwen3_4b_grpo"}
-    assert names(chosen("f_grpo", tables, **both))[0] == {"llama3b_grpo", "qwen3_4b_grpo"}
-    less = WORDS | {"table": "table4", "without": "qwen7b_grpo_kl"}
-    assert names(chosen("f_grpo", tables, **less))[1] == {
+    both = Wanted(table="table1_v2", row="llama3b_grpo,qwen3_4b_grpo")
+    assert names(chosen("f_grpo", tables, both))[0] == {"llama3b_grpo", "qwen3_4b_grpo"}
+    less = Wanted(table="table4", without="qwen7b_grpo_kl")
+    assert names(chosen("f_grpo", tables, less))[1] == {
         "qwen7b_f_grpo",
         "qwen7b_grpo_entropy",
         "qwen7b_base",
@@ -100,8 +98,8 @@ def test_a_table_has_its_rows_and_what_their_evaluations_wait_for():
 def test_a_trial_is_the_row_in_few_steps_and_apart():
     words = {"row": "qwen15b_math_f_grpo", "steps": "3"}
     true, tried = (
-        chosen("f_grpo", {}, **WORDS | {"row": words["row"]}),
-        chosen("f_grpo", {}, **WORDS | words),
+        chosen("f_grpo", {}, Wanted(row=words["row"])),
+        chosen("f_grpo", {}, Wanted(**words)),
     )
     assert tried.root == true.root / "trial"
     (x,), whole = tried.runs, next(x for x in true.runs if x.name == words["row"])
@@ -115,19 +113,19 @@ def test_a_trial_is_the_row_in_few_steps_and_apart():
     assert {e.row.benchmark for e in tried.evaluations} == {
         e.row.benchmark for e in true.evaluations if e.row.trained == whole.run_id
     }
-    measured = chosen("fade", {}, **WORDS | {"row": "qwen7b_grpo", "steps": "3"})
+    measured = chosen("fade", {}, Wanted(row="qwen7b_grpo", steps="3"))
     assert (measured.measures, measured.gates) == ([], [])  # they are of steps far beyond
     for refused in ({"steps": "3"}, {"steps": "0", "row": words["row"]}):
         with refuses("optim.steps", refused["steps"]):
-            chosen("f_grpo", {}, **WORDS | refused)
+            chosen("f_grpo", {}, Wanted(**refused))
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("paper", PAPERS)
 def test_asked_seeds_are_those_of_every_row_and_evaluation_of_every_cluster_scale(paper):
     for scale in (name for name in asked(paper).scales if name.startswith("cluster")):
-        own = chosen(paper, {}, **WORDS | {"scale": scale})
-        found = chosen(paper, {}, **WORDS | {"scale": scale, "seeds": "1,3"})
+        own = chosen(paper, {}, Wanted(scale=scale))
+        found = chosen(paper, {}, Wanted(scale=scale, seeds="1,3"))
         wanted = {(x.name, seed) for x in own.runs for seed in (1, 3)}
         assert {(x.name, x.seed) for x in found.runs} == wanted
         assert {x.run_id for x in own.runs} <= {x.run_id for x in found.runs}
@@ -141,12 +139,12 @@ def test_asked_seeds_are_those_of_every_row_and_evaluation_of_every_cluster_scal
 def test_seeds_and_samples_are_shown_and_taken(capsys):
     launch(["paper=cov_grpo", "table=table3", "seeds=2,4-5"])
     assert "seed 2, 4, 5: distill15b_grpo, distill15b_cw_grpo\n" in capsys.readouterr().out
-    found = chosen("cov_grpo", {}, **WORDS | {"seeds": "2", "n": "64"})
+    found = chosen("cov_grpo", {}, Wanted(seeds="2", n="64"))
     assert {e.n for e in found.evaluations} == {64}
-    aime = chosen("fade", {}, **WORDS | {"row": "qwen7b_grpo", "n": "8"})
+    aime = chosen("fade", {}, Wanted(row="qwen7b_grpo", n="8"))
     assert {e.n for e in aime.evaluations} == {8}  # also of sets with a number of their own
     words = {"row": "qwen7b_grpo", "seeds": "4-5", "steps": "3"}
-    (x,) = chosen("cov_grpo", {}, **WORDS | words).runs
+    (x,) = chosen("cov_grpo", {}, Wanted(**words)).runs
     assert x.seed == 4  # a trial takes the first
 
 
@@ -161,7 +159,7 @@ def test_seeds_that_cannot_be_are_refused_by_all_commands(words):
         with refuses("seeds", seeds):
             command()
     with refuses("n", "none"):
-        chosen("cov_grpo", {}, **WORDS | {"n": "none"})
+        chosen("cov_grpo", {}, Wanted(n="none"))
 
 
 def test_the_status_of_some_seeds_is_of_their_jobs_alone(tmp_path, capsys):
@@ -182,8 +180,8 @@ def test_the_status_of_some_seeds_is_of_their_jobs_alone(tmp_path, capsys):
 
 
 def test_the_tiny_jobs_are_of_every_kind_and_wait_for_their_model():
-    found = chosen("fade", {}, **WORDS | {"scale": "jobs_smoke"})
-    jobs = plan.plan(*found)
+    found = chosen("fade", {}, Wanted(scale="jobs_smoke"))
+    jobs = found.jobs()
     assert {job.kind for job in jobs} == {*TITLES} - {"command"}
     (model,) = [job.key for job in jobs if job.kind == "model"]
     assert [job.needs for job in jobs if job.kind == "rates"] == [(model,)] * 2  # a gate's too
@@ -200,7 +198,7 @@ def test_the_tiny_jobs_are_of_every_kind_and_wait_for_their_model():
 )
 def test_a_table_or_a_row_that_there_is_not_is_refused(given, said):
     with pytest.raises(UserError, match=said):
-        chosen("f_grpo", tables_of("f_grpo"), **WORDS | given)
+        chosen("f_grpo", tables_of("f_grpo"), Wanted(**given))
 
 
 def test_prefetch_downloads_what_the_rows_need_and_names_what_it_could_not(monkeypatch, capsys):
@@ -212,7 +210,7 @@ def test_prefetch_downloads_what_the_rows_need_and_names_what_it_could_not(monke
     monkeypatch.setattr(prefetch, "download", lambda *model: asked_for.append(model) or "there")
     monkeypatch.setattr(prefetch, "read_whole", lambda node: asked_for.append(node) or "there")
     launch(words)
-    (x,) = chosen("two_stage", {}, **WORDS | {"row": "llama3b_grpo"}).runs
+    (x,) = chosen("two_stage", {}, Wanted(row="llama3b_grpo")).runs
     assert asked_for[0] == (x.model.path, x.model.revision)
     assert len(asked_for) == 1 + 6
     assert "set math_train: there" in capsys.readouterr().out

@@ -6,14 +6,12 @@ import pytest
 from common.config.files import REFERENCE
 from slurm import launch
 from slurm.power import power, settled
-from slurm.tables import chosen
-
-WHICH = {"row": "", "scale": "", "without": ""}
+from slurm.tables import Wanted, chosen
 
 
 def runs_of(paper: str, table: str = "", seeds: str = "1", **which):
-    words = {"table": table, "seeds": seeds} | WHICH | which
-    return chosen(paper, launch.tables_of(paper), **words).runs
+    wanted = Wanted(table=table, seeds=seeds, **which)
+    return chosen(paper, launch.tables_of(paper), wanted).runs
 
 
 @pytest.mark.parametrize(

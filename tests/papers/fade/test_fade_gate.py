@@ -14,8 +14,8 @@ from common.sweeps.plan import scales_of
 from common.sweeps.profiles import load_profile
 from papers.fade.gate import judge
 from papers.fade.launch import TABLES
-from slurm import cost, plan
-from slurm.tables import chosen
+from slurm import cost
+from slurm.tables import Wanted, chosen
 
 PRINTED = {"pass@1": (15.2, 1.2), "pass@10": (42.3, 2.0), "pass@100": (52.2, 2.2)}
 
@@ -85,9 +85,7 @@ def test_a_target_entropy_must_be_below_the_initial_one(found, tmp_path, H_0, pa
 
 @pytest.mark.sweep
 def test_trainings_wait_for_their_gates_and_these_for_what_they_read():
-    asked = {"table": "fig8_table", "row": "", "scale": "", "without": ""}
-    few = chosen("fade", TABLES, **asked)
-    listed = plan.plan(*few)
+    listed = chosen("fade", TABLES, Wanted(table="fig8_table")).jobs()
     jobs = {name: job for job in listed for name in job.makes}
     assert len({job.key for job in listed}) == len(listed)
     assert len(jobs) == sum(len(job.makes) for job in listed)
@@ -109,4 +107,4 @@ def test_trainings_wait_for_their_gates_and_these_for_what_they_read():
     seen = cost.outlook(listed, load_profile("h100-2x8"))
     assert not seen.refused
     assert {jobs[name].key for name in whole.needs} <= seen.estimates.keys()
-    assert not chosen("fade", TABLES, **asked | {"table": "table5"}).gates
+    assert not chosen("fade", TABLES, Wanted(table="table5")).gates

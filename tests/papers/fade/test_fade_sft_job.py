@@ -1,5 +1,7 @@
 """The job of FADE's supervised fine-tuning: what it takes, and what waits for it."""
 
+from dataclasses import replace
+
 import pytest
 from refuses import refuses
 
@@ -7,11 +9,11 @@ from common.errors import UserError
 from common.sweeps.profiles import load_profile
 from papers.fade.launch import TABLES
 from papers.fade.sft import train
-from slurm import dry_run, plan
-from slurm.tables import chosen
+from slurm import dry_run
+from slurm.tables import Wanted, chosen
 
 SFT = "sft_qwen25_7b"
-WORDS = {"table": "table4", "row": "qwen7b_grpo", "scale": "", "without": ""}
+ROW = Wanted(table="table4", row="qwen7b_grpo")
 
 
 @pytest.fixture
@@ -22,8 +24,8 @@ def here(tmp_path, monkeypatch):
 
 
 def test_the_dry_run_has_it_with_its_hours_and_every_7b_row_waits_for_it(here):
-    found = chosen("fade", TABLES, **WORDS)
-    jobs = plan.plan(found.runs, found.evaluations, found.commands)
+    found = replace(chosen("fade", TABLES, ROW), gates=())
+    jobs = found.jobs()
     assert [job.kind for job in jobs[:2]] == ["command", "train"]
     assert jobs[1].needs == (SFT,)
     assert found.commands[SFT].makes == found.runs[0].model.path == train.MODEL
@@ -36,17 +38,16 @@ def test_the_dry_run_has_it_with_its_hours_and_every_7b_row_waits_for_it(here):
     chains = 1398166 * 0.15 + 3201061 * 0.0625
     ends = [chains * mean * 8 * 7.62e9 / (989e12 * share) / 3600 + 16 / 12
             for mean, share in ((3500, 0.23), (5500, 0.16))]  # fmt: skip
-    assert f"  {ends[0]:.3g} to {ends[1]:.3g} GPU-h, one attempt" in own
-    assert any(line.startswith("#!/bin/bash") and f"afterok:{SFT.replace('_', '-')}" in line
+    assert f": {ends[0]:.3g} to {ends[1]:.3g} GPU-h, " in own
+    assert any(line.startswith("sbatch ") and f"afterok:{SFT.replace('_', '-')}" in line
                for line in lines)  # fmt: skip
 
 
 def test_rows_that_are_not_trained_wait_for_it_too_and_no_32b_row_does(here):
-    found = chosen("fade", TABLES, **WORDS | {"row": "qwen7b_sft"})
-    jobs = plan.plan(found.runs, found.evaluations, found.commands)
+    jobs = replace(chosen("fade", TABLES, replace(ROW, row="qwen7b_sft")), gates=()).jobs()
     assert {job.needs for job in jobs if job.kind == "evaluate"} == {(SFT,)}
-    found = chosen("fade", TABLES, **WORDS | {"table": "table5", "row": ""})
-    kinds = [job.kind for job in plan.plan(found.runs, found.evaluations, found.commands)]
+    found = chosen("fade", TABLES, Wanted(table="table5"))
+    kinds = [job.kind for job in replace(found, gates=()).jobs()]
     assert kinds[:25] == ["rates"] * 24 + ["train"]  # the filter's solve rates, for all rows
     assert (kinds.count("rates"), kinds.count("train")) == (24, 4)
 

@@ -18,7 +18,7 @@ from common.sweeps.profiles import load_profile
 from papers.fade.weights import cluster
 from papers.fade.weights.checkpoints import SINGLE
 from slurm import plan
-from slurm.tables import chosen
+from slurm.tables import Wanted, chosen
 
 SHAPES = {
     "lm_head.weight": (11, 6),
@@ -129,7 +129,7 @@ def test_a_step_that_is_measured_is_not_measured_again(trained, monkeypatch):
 def test_every_training_that_a_table_needs_is_measured_after_it():
     from papers.fade.launch import TABLES
 
-    found = chosen("fade", TABLES, table="fig8_table,table9", row="", scale="", without="")
+    found = chosen("fade", TABLES, Wanted(table="fig8_table,table9"))
     rows = {"grpo", "reinforce", "power_2", "fade_h05", "fade_h1", "fade_h13"}
     rows |= {"asym_03", "asym_05", "asym_07"}
     assert {x.name for x in found.runs} == {f"qwen7b_{row}" for row in rows} | {"cwm32b_asym_05"}
