@@ -1,0 +1,54 @@
+"""The way of a job from submission to its result, with stand-ins for SLURM's programs: `sbatch`
+runs each element of the script at once."""
+
+import os
+import sys
+
+import pytest
+from lab import Lab
+from tiny import ROOT
+
+from slurm.attempts import attempts
+
+SBATCH = """
+case "$*" in *--test-only*) exit 0 ;; esac
+count=$(($(cat {bin}/count) + 1))
+echo $count > {bin}/count
+last=$(sed -n 's/^#SBATCH --array=0-\\([0-9]*\\)%.*/\\1/p' "$1")
+for i in $(seq 0 "${{last:-0}}"); do
+  [ -n "$last" ] && export SLURM_ARRAY_JOB_ID=$count SLURM_ARRAY_TASK_ID=$i
+  SLURM_JOB_ID=$count bash "$1" >> {bin}/log 2>&1
+done
+echo "Submitted batch job $count"
+"""
+SRUN = """
+while :; do
+  case "$1" in --output | --error) shift 2 ;; --*) shift ;; *) exec "$@" ;; esac
+done
+"""
+
+
+@pytest.mark.process
+@pytest.mark.trains
+def test_an_array_of_trainings_and_a_comparison_run_from_their_files(results, tiny, monkeypatch):
+    bin = results / "bin"
+    bin.mkdir()
+    (bin / "count").write_text("0")
+    scripts = {"sbatch": SBATCH.format(bin=bin), "srun": SRUN, "squeue": "", "scontrol": ""}
+    for name, script in scripts.items():
+        (bin / name).write_text(f"#!/bin/sh\n{script}")
+        (bin / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{bin}:{os.environ['PATH']}")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    lab = Lab(results, results, tiny)
+    runs = [tiny(f"seed={seed}", "optim.steps=2", "eval.every=2") for seed in (1, 2)]
+    said = lab.submit(runs, python=sys.executable)
+    assert [line.split()[:2] for line in said[2:]] == [["train", "2"], ["compare", "1"]]
+    found = lab.statuses()
+    log = (bin / "log").read_text()
+    assert {one.state for one in found.values()} == {"done"}, log
+    assert [found[run.run_id].job_id for run in runs] == ["1_0", "1_1"]
+    for run, job in zip(runs, ("1_0", "1_1"), strict=True):
+        (folder,) = results.glob(f"f_grpo/cluster/*/runs/{run.run_id}")
+        assert attempts(folder)[0]["job"] == job
+    assert lab.submit(runs)[0].endswith("0 to submit")
