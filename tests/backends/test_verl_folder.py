@@ -1,0 +1,160 @@
+"""What goes in and out of verl around a run: the resume decision, metrics, samples, verdicts."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from tiny import ROOT
+
+from common.backends.verl import backend, reward, rows
+from common.errors import UserError
+from common.experiment import load
+from common.results.files import read_jsonl
+from common.types import Verdict
+
+TINY = ["device=cpu", "optim.steps=6", "eval.every=3", "eval.n=8", "eval.k=[1]", "eval.curve_n=4"]
+
+
+@pytest.mark.parametrize(
+    ("saved", "evaluated", "expected"),
+    [
+        (0, [], (False, False)),
+        (2, [], (False, False)),  # no point of the curve
+        (3, [3], (False, False)),
+        (3, [], (False, True)),  # killed between the checkpoint and its evaluation
+        (6, [3], (True, True)),  # only the last evaluation is missing
+        (6, [3, 6], None),
+    ],
+)
+def test_what_the_next_launch_does(saved, evaluated, expected, tmp_path):
+    x, work = load([*TINY], "f_grpo"), tmp_path / "work"  # 6 steps, evaluated every 3
+    latest = work / "checkpoints" / "latest_checkpointed_iteration.txt"
+    latest.parent.mkdir(parents=True)
+    if saved:
+        latest.write_text(str(saved))
+    (work / "validation").mkdir()
+    for step in evaluated:
+        (work / "validation" / f"{step}.jsonl").write_text("")
+    found = backend.launch_settings(x, work)
+    keys = ("trainer.val_only", "trainer.val_before_train")
+    assert found == (None if expected is None else dict(zip(keys, expected, strict=True)))
+    if expected == (False, True):  # not again what a shorter run has evaluated where it ended
+        earlier = tmp_path / "eval" / "step-00003-counts.csv"
+        earlier.parent.mkdir()
+        earlier.write_text("")
+        assert not backend.launch_settings(x, work)["trainer.val_before_train"]
+
+
+def test_of_the_work_folder_the_last_checkpoint_alone_is_kept_on_demand(tmp_path):
+    x, work = load([*TINY, "keep_state=true"], "f_grpo"), tmp_path / "work"
+    for step in (3, 6):
+        (work / "checkpoints" / f"global_step_{step}" / "actor").mkdir(parents=True)
+    (work / "checkpoints" / "latest_checkpointed_iteration.txt").write_text("6")
+    (work / "log").mkdir()
+    (work / "train.parquet").write_text("")
+    backend.only_state(x, work)
+    names = sorted(path.name for path in work.rglob("*"))
+    assert names == ["actor", "checkpoints", "global_step_6", "latest_checkpointed_iteration.txt"]
+
+
+def test_a_longer_run_keeps_the_evaluations_of_the_shorter_one(tmp_path):
+    words = [*TINY, "eval.n=2", "eval.k=[1,2]", "eval.curve_n=1"]
+    short, longer = (load([*words, f"optim.steps={n}"], "f_grpo") for n in (3, 6))
+    (tmp_path / "metrics.jsonl").write_text('{"step": 1, "active_groups": 0.5}\n')
+    dump(tmp_path / "work" / "validation" / "3.jsonl")
+    rows.write_results(short, tmp_path, tmp_path / "work")
+    stored = (tmp_path / "eval" / "step-00003.csv").read_bytes()
+    (tmp_path / "work" / "validation" / "3.jsonl").rename(tmp_path / "3.jsonl")
+    dump(tmp_path / "work" / "validation" / "6.jsonl")
+    rows.write_results(longer, tmp_path, tmp_path / "work")
+    assert (tmp_path / "eval" / "step-00003.csv").read_bytes() == stored
+    assert set(pd.read_csv(tmp_path / "metrics.csv")["step"]) == {3, 6}
+    # stopped before it was finished, it has the samples of the last step on its curve
+    (tmp_path / "3.jsonl").rename(tmp_path / "work" / "validation" / "3.jsonl")
+    assert len(rows.sampled(longer, tmp_path / "work", 3)[0].rows) == 4
+
+
+def test_log_probs_at_another_temperature_than_the_samples_make_no_entropy(tmp_path):
+    words = [*TINY, "eval.n=2", "eval.k=[1,2]", "sampling.temperature=0.7", "backend=verl"]
+    dump(tmp_path / "validation" / "6.jsonl")
+    for apart, of_eval, missing in (("1", "0.6", True), ("1", "1", False), ("null", "0.6", False)):
+        more = f"sampling.log_prob_temperature={apart}", f"eval.temperature={of_eval}"
+        found = rows.sampled(load([*words, *more, "eval.curve_n=1"], "f_grpo"), tmp_path, 6)
+        assert {bool(one.rows.log_prob.isna().all()) for one in found} == {missing}
+
+
+def test_every_column_is_found_in_a_line_that_verl_has_logged():
+    """A step of a real run on a CPU, where PyTorch counts no memory."""
+    (line,) = read_jsonl(ROOT / "tests" / "backends" / "verl_line.jsonl")
+    row = rows.curve_row(line)
+    data = line["data"]
+    assert data["actor/perf/max_memory_allocated_gb"] == row["memory_gib"] == 0.0
+    absent = {"actor/kl_loss", "timing_s/ref", "rollout_corr/rollout_is_mean"}  # not in this run
+    absent |= {"timing_s/save_checkpoint", "timing_s/testing"}  # not in this step
+    assert set(rows.COLUMN_OF) - set(data) == absent
+
+
+def test_a_row_that_a_kill_kept_from_the_log_is_in_the_checkpoint(tmp_path):
+    curve = tmp_path / "metrics.jsonl"
+    curve.write_text('{"step": 1}\n')
+    folder = tmp_path / "checkpoints" / "global_step_2"
+    folder.mkdir(parents=True)
+    kept = rows.keep({"rlvr/reward": 0.5, "actor/lr": 1e-4, "perf/mfu/actor": 0.3})
+    (folder / rows.ROW).write_text(json.dumps({"step": 2, "data": kept}))
+    assert rows.lost_row(curve, tmp_path, 2) == {"step": 2, "reward": 0.5, "lr": 1e-4}
+    curve.write_text('{"step": 1}\n{"step": 2}\n')
+    assert rows.lost_row(curve, tmp_path, 2) is None
+    assert rows.lost_row(curve, tmp_path, 1) is None
+
+
+def dump(path: Path, missing: int = 0) -> None:
+    """verl's file of validation samples: two benchmarks, two problems, two samples each."""
+    lines = [
+        dict(
+            uid=f"u{problem}{name}_{sample}_0", output=f"text {sample}", benchmark=name,
+            problem_id=problem, outcome="correct" if sample else "wrong",
+            parsed=json.dumps("1+1" if sample else None), tokens=3, log_prob=-1.5, stopped=True,
+        )
+        for name in ("natural", "rare")
+        for problem in ("p", "q")
+        for sample in (1, 0)
+    ]  # fmt: skip
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines[: len(lines) - missing]))
+
+
+def test_rewards_keep_the_verdict_and_are_judged_in_batches(tmp_path, monkeypatch):
+    x = load([*TINY, "reward.correct=1", "reward.wrong=-1"], "f_grpo")
+    sizes = []
+
+    def verify(pairs):
+        sizes.append(len(pairs))
+        return [Verdict("correct", 1.0, "x") if a == b else Verdict("wrong", 0.0) for a, b in pairs]
+
+    file = str(tmp_path / "judge.json")
+    monkeypatch.setitem(reward._made, file, (x.reward, reward.Batcher(verify)))
+    extra = dict(problem_id="p", tokens=3, log_prob=-1.0, stopped=True)
+
+    async def both():
+        jobs = [reward.judge("natural", text, "1", dict(extra), file) for text in ("1", "2", "1")]
+        return await asyncio.gather(*jobs)
+
+    scores = asyncio.run(both())
+    assert [score["score"] for score in scores] == [1.0, -1.0, 1.0]
+    assert [score["outcome"] for score in scores] == ["correct", "wrong", "correct"]
+    assert json.loads(scores[1]["parsed"]) is None
+    assert max(sizes) > 1
+
+
+def test_a_verifier_that_fails_is_no_zero(tmp_path, monkeypatch):
+    def verify(pairs):
+        raise UserError("verifier nonsense: cannot be trusted")
+
+    file = str(tmp_path / "judge.json")
+    x = load([*TINY], "f_grpo")
+    monkeypatch.setattr(reward, "_start", lambda _: (x.reward, reward.Batcher(verify)))
+    with pytest.raises(UserError, match="cannot be trusted"):
+        asyncio.run(reward.judge("natural", "1", "1", {}, file))
+    assert "verifier nonsense" in (tmp_path / reward.FAULT).read_text()
