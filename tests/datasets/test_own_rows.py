@@ -1,31 +1,37 @@
-"""A user's own JSONL file: what is wrong is said by line, and never that it should be deleted."""
+"""A user's own JSONL file: what is wrong is said by line."""
 
 import json
+import re
 
 import pytest
 
 from common.config.compose import CONFIGS, compose
 from common.config.resolve import resolve
 from common.config.strict import strict
-from common.datasets.prompts import jsonl
+from common.datasets.prompts import check, jsonl
 from common.errors import UserError
 from common.evaluation.config import Evaluate
+from common.types import Prompt
 
 ROW = {"id": "a", "problem": "1+1=", "answer": "2"}
 
 
-def refused(path) -> str:
+def refused(path, fields: dict | None = None) -> str:
+    """What is said of a file, which is never that it should be deleted."""
     with pytest.raises(UserError) as error:
-        jsonl(path=str(path))
+        jsonl(path=str(path), fields=fields or {})
     assert "delete" not in str(error.value)
     assert "run again" not in str(error.value)
     return str(error.value)
 
 
-def test_a_byte_order_mark_and_empty_lines_are_read_over(tmp_path):
+def test_rows_are_read_as_they_are(tmp_path):
+    """With a byte order mark and empty lines; an answer of 0 is an answer."""
     file = tmp_path / "own.jsonl"
-    file.write_bytes(b"\xef\xbb\xbf" + json.dumps(ROW).encode() + b"\r\n\n")
-    assert [prompt.id for prompt in jsonl(path=str(file))] == ["a"]
+    other = {"id": 2, "problem": " x \n", "answer": 0, "level": 3}
+    lines = [json.dumps(ROW).encode(), b"\r\n\n", json.dumps(other).encode()]
+    file.write_bytes(b"\xef\xbb\xbf" + b"".join(lines))
+    assert jsonl(path=str(file)) == [Prompt("a", "1+1=", "2"), Prompt("2", " x \n", "0")]
 
 
 CHAT = [{"role": "user", "content": "1+1="}, {"role": "assistant", "content": "2"}]
@@ -55,21 +61,44 @@ def test_fields_have_their_own_names_and_ids_stay_when_a_file_is_sorted(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("rows", "fields", "line"),
+    ("rows", "fields", "said"),
     [
         ([{"question": "1+1=", "answer": "2"}], {}, "row 1: .*'problem'.*question, answer"),
         ([ROW, {"problem": "3+4=", "answer": "7"}], {}, "row 2: .*'id'"),
         ([{"problem": "1+1=", "answer": "2"}] * 2, {}, "row 2: .*twice"),
+        ([ROW, ROW], {}, "row 2: id='a' occurs twice"),
+        ([ROW, ROW | {"id": 7}, ROW | {"id": "7"}], {}, "row 3: id='7' occurs twice"),
+        ([ROW, ROW | {"id": "b", "answer": ""}], {}, "row 2: .*'answer'"),
+        ([ROW | {"answer": "  "}], {}, "row 1: .*'answer'"),
+        ([ROW | {"answer": None}], {}, "row 1: .*'answer'"),
+        ([ROW | {"problem": ""}], {}, "row 1: .*'problem'"),
+        ([ROW, ["id", "problem", "answer"]], {}, "row 2: .*'id', 'problem', 'answer'"),
+        ([{}], {}, "row 1: .*'id', 'problem', 'answer'"),
+        ([3], {}, "row 1: "),
         ([{"m": [{"role": "system", "content": "x"}, *CHAT]}], {"problem": "m"}, "row 1: m: "),
         ([{"m": CHAT * 2, "answer": "2"}], {"problem": "m"}, "row 1: m: "),
         ([ROW], {"question": "problem"}, "fields=question"),
     ],
 )
-def test_what_no_mapping_can_read_is_named(tmp_path, rows, fields, line):
+def test_what_cannot_be_read_is_named(tmp_path, rows, fields, said):
     file = tmp_path / "own.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    with pytest.raises(UserError, match=line):
-        jsonl(path=str(file), fields=fields)
+    found = refused(file, fields)
+    assert re.search(said, found), found
+    assert str(file) in found or fields
+
+
+@pytest.mark.parametrize(
+    ("prompts", "said"),
+    [
+        ([], "data.train: no prompts"),
+        ([Prompt("a", "", "x")], "id='a' has an empty text"),
+        ([Prompt("a", "x", "")], "id='a' has an empty reference answer"),
+    ],
+)
+def test_prompts_of_any_source_are_looked_at(prompts, said):
+    with pytest.raises(UserError, match=said):
+        check(prompts, "data.train")
 
 
 def test_a_hub_set_of_ones_own_needs_no_file_of_configuration(tmp_path):

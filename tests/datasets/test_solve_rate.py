@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-import pytest
+from interrupted import Stopped, interrupted
 from refuses import refuses
 
 from common.backends import solve_rates
@@ -68,10 +68,6 @@ def measured(x):
     return one.path
 
 
-class Killed(BaseException):
-    pass
-
-
 def test_a_pass_that_is_killed_after_two_chunks_draws_the_other_three(tiny, tmp_path, monkeypatch):
     """And ends with the bytes of one that was left alone; then the run trains on what is left."""
     monkeypatch.setattr(solve_rates, "MOST", 32)  # 8 prompts of 40
@@ -86,12 +82,11 @@ def test_a_pass_that_is_killed_after_two_chunks_draws_the_other_three(tiny, tmp_
 
     def kill():
         if len(drawn) == 2:
-            raise Killed
+            raise Stopped
 
     with refuses("data.train.solve_rate"):
         of_experiment(x)
-    with pytest.raises(Killed):
-        solve_rates.measure(x, kill)
+    interrupted(solve_rates.measure, x, kill)
     folder = measured(x)
     assert drawn == [0, 8]
     assert len(list((folder / "samples").iterdir())) == 2
