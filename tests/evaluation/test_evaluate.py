@@ -11,12 +11,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import yaml
-from evaluations import made
+from evaluations import SMALL, made
 from interrupted import Stopped, interrupted
 from processes import FORK
 from refuses import refuses, refuses_file
 
-from common.evaluation import engines
+from common.evaluation import command, engines
 from common.evaluation import run as store
 from common.evaluation.run import evaluate, evaluate_all
 from common.evaluation.samples import COLUMNS
@@ -77,6 +77,13 @@ def test_a_finished_run_is_found_and_not_repeated(finished, monkeypatch):
     for change in ({"seed": 1}, {"temperature": 0.9}, {"n": 9}):
         with pytest.raises(AssertionError):
             evaluate(replace(x, **change))
+
+
+def test_the_command_says_where_its_numbers_are_and_how_to_score_them_again(finished, capsys):
+    command.main([*SMALL, f"results_dir={finished.parent.parent}"])
+    out, said = capsys.readouterr()
+    assert out.strip() == str(finished)
+    assert f"rlvr rescore run={finished}" in said
 
 
 def killed(root: Path) -> None:

@@ -5,9 +5,11 @@ import json
 import os
 import pickle
 import zlib
+from pathlib import Path
 
 import pytest
-from code_cases import SUM, isolated, judge, reference
+import yaml
+from code_cases import isolated, judge, reference
 from labelled import rows
 from timing import cpu_seconds
 
@@ -54,38 +56,7 @@ def test_every_shared_problem_has_an_example_that_passes_for_it_alone():
 
 @isolated
 @pytest.mark.parametrize(
-    "program",
-    [
-        "import sys\nd = sys.stdin.read().split()\nprint(sum(map(int, d[1:])))",
-        "n, s = [l.split() for l in open(0)]\nprint(sum(map(int, s)))",
-        "n, s = [l.split() for l in open('/dev/stdin')]\nprint(sum(map(int, s)))",
-        "import sys\nsys.stdin.buffer.readline()\n"
-        "sys.stdout.buffer.write(b'%d' % sum(map(int, sys.stdin.buffer.readline().split())))",
-        "import os\nd = os.read(0, os.fstat(0).st_size).split()\nprint(sum(map(int, d[1:])))",
-        "import io, os\ninput = io.BytesIO(os.read(0, os.fstat(0).st_size)).readline\n" + SUM,
-        SUM + "exit()",
-        SUM + "import sys; sys.exit(1)",
-        SUM + "raise SystemExit('done')",
-        "if __name__ == '__main__':\n    " + SUM.replace("\n", "\n    "),
-        "import sys, threading\nsys.setrecursionlimit(10**6)\nthreading.stack_size(2**27)\n"
-        "def f(n): return n and f(n - 1)\ndef main():\n    f(10**4)\n    "
-        + SUM.replace("\n", "\n    ")
-        + "\nt = threading.Thread(target=main)\nt.start()",
-        "def f(n): return n and f(n - 1)\nf(40_000)\n" + SUM,
-        "d = defaultdict(int)\nprint(reduce(lambda a, b: a + b, [*map(int, "
-        "stdin.read().split())][1:]))",  # names of the checker's imports
-        "from multiprocessing import Pool\ninput()\nwith Pool(2) as p: x = p.map(int, "
-        "input().split())\nprint(sum(x))",
-        "out = open(1, 'w')\n" + SUM.replace("print(", "out.write('%d' % "),
-        "import atexit, sys\nout = []\natexit.register(lambda: sys.stdout.write(out[0]))\n"
-        "input()\nout.append(str(sum(map(int, input().split()))))",
-        "import dataclasses\n@dataclasses.dataclass\nclass A:\n    x: 'int' = 0\n" + SUM,
-        SUM + "import sys; sys.stderr.write('debug')",
-        "import numpy as np\ninput()\nprint(np.sum([*map(int, input().split())]))",
-        "big = int(str(7**9_000))\n" + SUM,  # 7,606 digits
-        SUM + "import threading, time\n"
-        "threading.Thread(target=time.sleep, args=(60,), daemon=True).start()",
-    ],
+    "program", yaml.safe_load(Path(__file__).with_name("code_programs.yaml").read_text())
 )
 def test_ways_to_read_and_write(program):
     verdict = judge(program, time_limit=6.0)
