@@ -268,16 +268,12 @@ def test_a_response_ends_at_every_token_that_the_model_names():
 
 
 def drawn(model, **settings):
-    ids, mask = left_padded(3, 5)
-    generator = torch.Generator().manual_seed(3)
-    return generate(
-        model, ids, mask, **{"max_tokens": 6, "eos_id": EOS} | settings, generator=generator
-    )
+    torch.manual_seed(5)  # of the prompts
+    return sample(model, *left_padded(3, 5), seed=3, **settings)
 
 
 def test_at_temperature_0_the_likeliest_token_is_taken():
     model = make("llama")
-    torch.manual_seed(5)
     batch = drawn(model, group_size=1, temperature=0)
     for row in range(2):
         sequence = batch.prompt_ids[row][batch.prompt_mask[row] > 0].tolist()
@@ -301,7 +297,6 @@ def test_a_nucleus_is_the_fewest_tokens_that_are_as_likely():
 
 def test_what_is_drawn_with_top_p_lies_in_the_nucleus():
     model = make("llama")
-    torch.manual_seed(5)
     batch = drawn(model, group_size=40, temperature=1.0, top_p=0.3, max_tokens=1)
     for row in range(80):
         prompt = row // 40
@@ -315,7 +310,6 @@ def test_what_is_drawn_with_top_p_lies_in_the_nucleus():
 
 def test_a_response_ends_at_each_end_token():
     model = make("llama")
-    torch.manual_seed(5)
     free = drawn(model, group_size=40, temperature=1.0)
     torch.manual_seed(5)
     ends = {EOS, 7, 9}

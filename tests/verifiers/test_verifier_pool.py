@@ -253,6 +253,15 @@ def test_workers_end_with_their_mother_even_in_the_middle_of_c(pool, tmp_path):
 # ---- rlvr verify
 
 
+def verdicts_on(lines: list[str], *words: str) -> tuple[list[dict], str]:
+    """Of `rlvr verify` on standard input, and what it says besides."""
+    command = [sys.executable, "-m", "rlvr_papers", "verify", *words, "workers=1"]
+    given = "\n".join(lines).encode()
+    done = subprocess.run(command, cwd=ROOT, input=given, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()], done.stderr.decode()
+
+
 def test_the_filter_answers_every_row_in_order(tmp_path):
     (tmp_path / "problems.jsonl").write_text('{"id": "p", "answer": "1 2 3 4 = 10"}\n')
     rows = {  # the answer of "c" and of "p" is the problem's
@@ -263,27 +272,14 @@ def test_the_filter_answers_every_row_in_order(tmp_path):
         "e": ({"answer": "1 2 3 4 = 10", "response": None}, "error"),
         "p": ({"response": "\\boxed{4+3+2+1}"}, "correct"),
     }
-    given = [json.dumps(row | {"id": key, "problem_id": "p"}) for key, (row, _) in rows.items()]
-    words = ["verifier=countdown", f"problems={tmp_path / 'problems.jsonl'}", "workers=1"]
-    command = [sys.executable, "-m", "rlvr_papers", "verify", *words]
-    done = subprocess.run(command, cwd=ROOT, input="\n".join(given), capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    out = [json.loads(line) for line in done.stdout.splitlines()]
+    lines = [json.dumps(row | {"id": key, "problem_id": "p"}) for key, (row, _) in rows.items()]
+    out, said = verdicts_on(lines, "verifier=countdown", f"problems={tmp_path / 'problems.jsonl'}")
     assert [list(row) for row in out] == [["id", "outcome", "reward", "parsed", "reason"]] * 6
     wanted = [(key, outcome) for key, (_, outcome) in rows.items()]
     assert [(row["id"], row["outcome"]) for row in out] == wanted
     assert "answer=''" in out[3]["reason"]
     assert "'response'" in out[4]["reason"]
-    assert "correct 2" in done.stderr
-
-
-def verdicts_on(lines: list[str], *words: str) -> tuple[list[dict], str]:
-    """Of `rlvr verify` on standard input, and what it says besides."""
-    command = [sys.executable, "-m", "rlvr_papers", "verify", *words, "workers=1"]
-    given = "\n".join(lines).encode()
-    done = subprocess.run(command, cwd=ROOT, input=given, capture_output=True)
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()], done.stderr.decode()
+    assert "correct 2" in said
 
 
 def test_a_damaged_line_is_one_error_and_an_empty_one_is_skipped():
