@@ -25,6 +25,10 @@ EXPECTED = {
 }
 
 
+def cases(name: str) -> list:
+    return yaml.safe_load(Path(__file__).with_name(f"code_{name}.yaml").read_text("utf-8"))
+
+
 @isolated
 def test_every_shared_case_is_judged_as_labelled():
     problems = {row["id"]: row for row in rows("code_samples")}
@@ -55,9 +59,7 @@ def test_every_shared_problem_has_an_example_that_passes_for_it_alone():
 
 
 @isolated
-@pytest.mark.parametrize(
-    "program", yaml.safe_load(Path(__file__).with_name("code_programs.yaml").read_text())
-)
+@pytest.mark.parametrize("program", cases("programs"))
 def test_ways_to_read_and_write(program):
     verdict = judge(program, time_limit=6.0)
     assert verdict.outcome == "correct", verdict
@@ -138,37 +140,7 @@ def test_time_in_all_is_bounded():
 @pytest.mark.parametrize(
     ("response", "program"),
     [
-        ("```python\nx\n```", "x\n"),
-        ("First:\n```python\na\n```\nthen\n```py\nb\n```\nend", "b\n"),
-        ("```python\na\n```\nPrints:\n```\n7 8\n```", "a\n"),  # a sample names no language
-        ("```\na\n```\nor\n```\nb\n```\n```text\n7\n```", "b\n"),
-        ("```py\na\n```\nTry it:\n```py\n\n  >>> f(2)\n  4\n```", "a\n"),  # a session
-        ("```python\n>>> f(2)\n4\n```", None),
-        ("```python\na\n```\n```python\n# run it\nIn [1]: f(2)\n```", "a\n"),
-        ("```python\na\n```\n```py\n```", "a\n"),
-        ("```python\n```", ""),
-        ("```\na = 1\n```\nPrints:\n```\n1 2\n```", "a = 1\n"),
-        ("~~~python\na\n```\n~~~", "a\n```\n"),
-        ("Here: ```Python3.11\na\n```", "a\n"),
-        ("Put it in ``` fences:\n```python\na\n```", "a\n"),
-        ("\ufeff```py3\r\na\r\n```\r\n```\r\n1\r\n```", "a\r\n"),
-        ("<answer>```python\na\n```</answer>", "a\n"),
-        ("1. ```python\n   if a:\n       b\n   ```", "if a:\n    b\n"),
-        ("```python\n    if a:\n        b\n```", "if a:\n    b\n"),
-        ("```{.python}\na\n```\n```pycon\n>>> a\n```", "a\n"),
-        ("```python:a.py\na\n```\n```\n1\n```", "a\n"),
-        ("- So:\n\n\t```python\n\tif a:\n\t    b\n\n\tc\n\t```", "if a:\n    b\n\nc\n"),
-        ("   ```python\n   a\n  b\n```", "a\nb\n"),  # less indented than its fence
-        ("```python\na\n```\nrun it:\n```bash\nls\n```", "a\n"),
-        ("```python\na\n```\n```python\ncut", "a\n"),
-        ("```python\ncut", None),
-        ("<think>```python\na\n```</think>\n```python\nb\n```", "b\n"),
-        ("<think>```python\na\n```", None),
-        ("<think>```python\na\n```</think> so it is", None),
-        ("  ```Python3 title=x\n  a\n  ```", "a\n"),
-        ("````python\ns = '''\n```\n'''\n````", "s = '''\n```\n'''\n"),
-        ("", None),
-        ("print(1)", "print(1)"),
+        *((case["response"], case["program"]) for case in cases("responses")),
         ("`" * 1_000_000, None),
         (" " * 1_000_000 + "!", None),
         ("```" + "a" * 1_000_000 + "`", None),
