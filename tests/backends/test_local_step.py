@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from local_loop import made_up, make_loop, slow_log_probs
+from local_loop import made_up, make_loop
+from plain_forward import plain_scores
 from refuses import refuses
 
 from common.backends import checkpoint, local
@@ -51,10 +52,10 @@ def slow_step(x, model, reference, batch: RolloutBatch, reward: list[list[float]
                 row, A = p * G + g, advantages[g]
                 response = batch.response_ids[row][batch.mask[row] > 0].tolist()
                 old = batch.log_probs[row].tolist()
-                terms = slow_log_probs(model, prompt, response, temperature)
+                terms = zip(*plain_scores(model, prompt, response, temperature), strict=True)
                 if reference is not None:
                     with torch.no_grad():
-                        ref = list(slow_log_probs(reference, prompt, response, temperature))
+                        ref, _ = plain_scores(reference, prompt, response, temperature)
                 for t, (log_prob, entropy) in enumerate(terms):
                     ratio = math.exp(log_prob.item() - old[t])
                     bounded = min(max(ratio, low), high)
@@ -66,7 +67,7 @@ def slow_step(x, model, reference, batch: RolloutBatch, reward: list[list[float]
                         loss, clipped = -torch.exp(log_prob - old[t]) * A, False
                     loss = loss - x.method.entropy_coef * entropy
                     if reference is not None:
-                        d = ref[t][0] - log_prob
+                        d = ref[t] - log_prob
                         loss = loss + x.method.kl_coef * (torch.exp(d) - d - 1)
                         logged["kl"] += (torch.exp(d) - d - 1).item() / tokens
                     total = total + loss / tokens
@@ -187,8 +188,7 @@ def test_kl_in_the_reward_is_taken_off_every_response(tiny, tmp_path, monkeypatc
         ids = batch.prompt_ids[prompt][batch.prompt_mask[prompt] > 0].tolist()
         response = batch.response_ids[i][mask > 0].tolist()
         with torch.no_grad():
-            theirs = slow_log_probs(loop.reference, ids, response, 1.2)
-            ref = sum(one.item() for one, _ in theirs)
+            ref = plain_scores(loop.reference, ids, response, 1.2)[0].sum().item()
         wanted.append((batch.log_probs[i] * mask).sum().item() - ref)
     given = reward.flatten() - 0.5 * torch.tensor(wanted)
     torch.testing.assert_close(seen[0].flatten(), given, rtol=1e-4, atol=1e-4)

@@ -6,7 +6,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
-from local_loop import made_up, slow_log_probs
+from local_loop import made_up
+from plain_forward import plain_scores
 from refuses import refuses
 
 from common.backends import run_experiment
@@ -46,8 +47,7 @@ def test_rare_answers_are_the_least_likely_right_ones(tiny, tmp_path, monkeypatc
     assert [row["response"] for row in rare] == right["response"][nll.index[: len(rare)]].tolist()
     ids = lambda text: tokenizer(text, add_special_tokens=False)["input_ids"]  # noqa: E731
     for row in rare:
-        terms = slow_log_probs(model, ids(row["prompt"]), row["ids"], 1.0)
-        slow = -sum(log_prob.item() for log_prob, _ in terms) / len(row["ids"])
+        slow = -plain_scores(model, ids(row["prompt"]), row["ids"])[0].mean().item()
         assert row["nll"] == pytest.approx(slow, abs=1e-5)
     again = [[*ids(row["response"]), tokenizer.eos_token_id] for row in rare]
     assert again != [row["ids"] for row in rare]  # a text lacks the special tokens drawn in it
@@ -113,8 +113,8 @@ def test_a_trained_model_scores_the_samples_of_its_base_model(planned):
             ids = lambda text: tokenizer(text, add_special_tokens=False)["input_ids"]  # noqa: B023, E731
             response = [*ids(row["response"]), tokenizer.eos_token_id]
             assert response == row["ids"]  # this tokenizer has one way to write a text
-            terms = slow_log_probs(model, ids(texts[row["problem_id"]]), response, 1.0)
-            nll[key] = -sum(log_prob.item() for log_prob, _ in terms) / len(response)
+            log_probs, _ = plain_scores(model, ids(texts[row["problem_id"]]), response)
+            nll[key] = -log_probs.mean().item()
             assert row[key] == pytest.approx(nll[key], abs=1e-5)
         changes.append(nll["trained_nll"] - nll["nll"])
     (line,) = read_csv(run / "metrics.csv").to_dict("records")

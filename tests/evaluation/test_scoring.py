@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-import torch
 from evaluations import made
 from interrupted import Stopped, interrupted
+from plain_forward import plain_scores
 from refuses import refuses
 
 from common.backends import run_experiment
@@ -50,12 +50,9 @@ def test_scores_are_exact_on_the_ids_that_were_drawn(drawn, monkeypatch, tmp_pat
     for sample, row in zip(samples, scored, strict=True):
         assert all(row[key] == sample[key] for key in scoring.KEPT)
         prompt = tokenizer(texts[sample["problem_id"]], add_special_tokens=False)["input_ids"]
-        with torch.no_grad():
-            logits = model(input_ids=torch.tensor([prompt + sample["ids"]])).logits[0]
-        log_p = torch.log_softmax(logits[len(prompt) - 1 : -1].double(), -1)
-        chosen = log_p.gather(1, torch.tensor(sample["ids"])[:, None]).sum()
-        assert row["log_prob"] == pytest.approx(chosen.item(), abs=2e-4)
-        assert row["entropy"] == pytest.approx(-(log_p.exp() * log_p).sum().item(), abs=2e-4)
+        log_probs, entropies = plain_scores(model, prompt, sample["ids"])
+        assert row["log_prob"] == pytest.approx(log_probs.sum().item(), abs=2e-4)
+        assert row["entropy"] == pytest.approx(entropies.sum().item(), abs=2e-4)
         assert sample["raw_log_prob"] == pytest.approx(row["log_prob"], abs=2e-4)
     found = read_csv(run / "metrics.csv").set_index("metric")
     table = pd.DataFrame(scored)

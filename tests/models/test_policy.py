@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from plain_forward import plain_scores
 from tiny import network, unsettled
 
 from common.models.policy import log_probs
@@ -45,15 +46,10 @@ def ragged(lengths: list[int], response_lengths: list[int]):
 
 def naive(model, prompts, responses, temperature):
     """Log-probability and entropy of every response token, one unpadded sequence at a time."""
-    group, out = len(responses) // len(prompts), []
+    group, scores = len(responses) // len(prompts), []
     for row, response in enumerate(responses):
-        prompt = prompts[row // group]
-        logits = model(input_ids=torch.tensor([prompt + response]), use_cache=False).logits[0]
-        p = torch.softmax(logits / temperature, -1)
-        for t, token in enumerate(response):
-            at = p[len(prompt) + t - 1]  # the position before predicts the token
-            out.append(torch.stack([at[token].log(), -(at * at.log()).sum()]))
-    return torch.stack(out)
+        scores.append(plain_scores(model, prompts[row // group], response, temperature))
+    return [torch.cat(part) for part in zip(*scores, strict=True)]
 
 
 def loss_and_gradients(model, chosen, entropy):
@@ -73,7 +69,7 @@ def assert_equal(one, two):
 def test_shared_prompts_equal_full_sequences_and_so_do_the_gradients(make, name, temperature):
     model = make(name)
     prompts, responses = ragged([3, 7, 1], [4, 1, 6, 2, 5, 6])
-    chosen, entropy = naive(model, prompts, responses, temperature).unbind(1)
+    chosen, entropy = naive(model, prompts, responses, temperature)
     expected = loss_and_gradients(model, chosen, entropy)
     for extra in ({}, {"left": 3}, {"right": 4}, {"left": 1, "right": 2}):  # padding is nothing
         rectangle = batch(prompts, responses, **extra)
@@ -101,6 +97,6 @@ def test_what_stands_on_padding_does_not_matter(make):
 def test_responses_of_one_token(make, group):
     model = make("qwen2")
     prompts, responses = ragged([3, 2], [1] * 2 * group)
-    chosen, entropy = naive(model, prompts, responses, 1.0).unbind(1)
+    chosen, entropy = naive(model, prompts, responses, 1.0)
     shared = log_probs(model, batch(prompts, responses), 1.0)
     assert_equal([out[:, 0] for out in shared], [chosen, entropy])

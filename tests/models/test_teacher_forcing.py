@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from plain_forward import plain_scores
 from tiny import network
 
 from common.models import teacher_forcing
@@ -21,25 +22,17 @@ def given(request):
     return model, [(ids(prompt), ids(response)) for prompt, response in lengths]
 
 
-def plain(model, prompt: list[int], response: list[int]):
-    """(log_prob, entropy) by one forward pass of transformers, in float64 from its logits on."""
-    with torch.no_grad():
-        logits = model(input_ids=torch.tensor([prompt + response]), use_cache=False).logits[0]
-    log_p = torch.log_softmax(logits[len(prompt) - 1 : -1].double(), -1)
-    chosen = log_p.gather(1, torch.tensor(response)[:, None])[:, 0]
-    return chosen, -(log_p.exp() * log_p).sum(1)
-
-
 @pytest.mark.parametrize(
     "bounds",
     [{}, {"tokens": 60, "logits": 3 * VOCAB}, {"tokens": 1, "logits": 1}],
     ids=["whole", "in parts", "one by one"],
 )
+@torch.no_grad()
 def test_scores_are_those_of_plain_forward_passes(given, bounds):
     model, pairs = given
     found = teacher_forcing.scores(model, pairs, **bounds)
     for (prompt, response), both in zip(pairs, found, strict=True):
-        for mine, exact in zip(both, plain(model, prompt, response), strict=True):
+        for mine, exact in zip(both, plain_scores(model, prompt, response), strict=True):
             assert mine.shape == (len(response),)
             assert (mine - exact).abs().max() < 2e-5
     spread = torch.cat([entropy for _, entropy in found])

@@ -1,7 +1,5 @@
 """A loop with a verifier that may be made up, and a verifier in this process."""
 
-import torch
-
 from common.backends.local import Loop
 from common.config.resolve import resolve
 from common.types import Verdict
@@ -18,15 +16,6 @@ def make_loop(x, folder) -> Loop:
     """A loop whose verifier needs no workers and no canaries: it may be made up."""
     verifier = resolve(x.data.verifier, "data.verifier")
     return Loop(x, folder, lambda pairs: [verifier(*pair) for pair in pairs])
-
-
-def slow_log_probs(model, prompt: list[int], response: list[int], temperature: float):
-    """(log-probability, entropy) of each response token from one full, unpadded sequence."""
-    logits = model(input_ids=torch.tensor([prompt + response]), use_cache=False).logits[0]
-    log_p = torch.log_softmax(logits / temperature, -1)
-    for t, token in enumerate(response):
-        at = log_p[len(prompt) + t - 1]
-        yield at[token], -(at.exp() * at).sum()
 
 
 BONUS = "method.entropy_coef=0.01"
