@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from processes import heed
 from tiny import ROOT
 
 pytestmark = pytest.mark.process
@@ -38,8 +39,7 @@ def test_ctrl_c_ends_what_cleans_up_for_ever(stuck):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # a background job's children ignore SIGINT
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        preexec_fn=heed,
     )
     assert process.stdout.readline() == "begun\n"
     process.send_signal(signal.SIGINT)

@@ -17,7 +17,7 @@ import psutil
 import pytest
 from hold import HOLD
 from math_cases import HOSTILE
-from processes import MAC, alive
+from processes import MAC, alive, heed
 from synlogic_puzzles import PUZZLES
 from tiny import ROOT, TINY
 
@@ -44,8 +44,7 @@ def started(*words: str, **environment: str) -> subprocess.Popen:
         env={**os.environ, "PYTHONPATH": PATHS, **environment},
         text=True,
         **{"stdin": pipe, "stdout": pipe, "stderr": pipe},
-        # a background job's children ignore SIGINT
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        preexec_fn=heed,
     )
 
 

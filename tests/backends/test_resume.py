@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from processes import FORK
+from processes import FORK, heed
 from tiny import ROOT, TINY
 
 from common.backends import run_experiment
@@ -151,8 +151,7 @@ def test_ctrl_c_ends_the_command_with_a_message(results):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # a background job's children ignore SIGINT
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        preexec_fn=heed,
     )
     deadline = time.monotonic() + 300
     while not any(path.stat().st_size for path in results.glob("f_grpo/*/metrics.jsonl")):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import yaml
-from evaluations import SMALL, made
+from evaluations import SMALL, made, samples_of
 from interrupted import Stopped, interrupted
 from processes import FORK
 from refuses import refuses, refuses_file
@@ -31,7 +31,7 @@ def test_a_run_keeps_samples_counts_metrics_and_how_it_sampled(finished):
     assert finished.parent.name == "evaluations"
     assert finished.name.startswith("test-qwen2-countdown_natural-")
     assert verify(finished) == []
-    samples = [row for f in sorted((finished / "samples").iterdir()) for row in read_jsonl(f)]
+    samples = samples_of(finished)
     rows = pd.DataFrame(samples)
     assert list(rows.columns) == COLUMNS
     assert len(list((finished / "samples").iterdir())) == 6  # a problem a chunk
@@ -194,8 +194,8 @@ def test_a_few_problems_the_likeliest_answer_and_a_nucleus(results, capsys):
     folder = evaluate(few)
     first = [problem.id for problem in problems(few.eval.prompts)[:2]]
     assert pd.read_csv(folder / "counts.csv")["problem_id"].tolist() == first
-    rows = [row for file in sorted((folder / "samples").iterdir()) for row in read_jsonl(file)]
-    assert all(row["log_prob"] is None and row["raw_log_prob"] < 0 for row in rows)
+    scored = [(row["log_prob"], row["raw_log_prob"] < 0) for row in samples_of(folder)]
+    assert set(scored) == {(None, True)}
     said = capsys.readouterr().err
     assert "max_tokens=3" in said
     nucleus = evaluate(made(results, "limit=2", "top_p=0.5"))

@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
+from evaluations import samples_of
 from local_loop import made_up
 from plain_forward import plain_scores
 from refuses import refuses
@@ -97,8 +98,7 @@ def test_a_trained_model_scores_the_samples_of_its_base_model(planned):
     assert "delta_NLL_rare" not in set(read_csv(home / "metrics.csv")["metric"])
     run = evaluate(scored)
     rare = read_jsonl(run / "rare.jsonl.gz")
-    samples = [row for path in (home / "samples").iterdir() for row in read_jsonl(path)]
-    right = [row for row in samples if row["outcome"] == "correct" and row["stopped"]]
+    right = [row for row in samples_of(home) if row["outcome"] == "correct" and row["stopped"]]
     assert len(rare) == round(0.5 * len(right)) > 2
     least = sorted(right, key=lambda row: row["log_prob"] / row["tokens"])[: len(rare)]
     assert sorted(row["response"] for row in rare) == sorted(row["response"] for row in least)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from evaluations import made
+from evaluations import made, samples_of
 from interrupted import Stopped, interrupted
 from plain_forward import plain_scores
 from refuses import refuses
@@ -29,10 +29,6 @@ def drawn(pretrained, tmp_path_factory):
     return made(root, "top_p=0.9", "temperature=0.6")
 
 
-def rows_of(run: Path) -> list[dict]:
-    return [row for file in sorted((run / "samples").iterdir()) for row in read_jsonl(file)]
-
-
 def test_scores_are_exact_on_the_ids_that_were_drawn(drawn, monkeypatch, tmp_path):
     monkeypatch.setattr(scoring, "SCORED", 20)  # 48 samples in three chunks
     x = replace(drawn, scores=drawn.path.name)
@@ -44,7 +40,7 @@ def test_scores_are_exact_on_the_ids_that_were_drawn(drawn, monkeypatch, tmp_pat
     assert run != home
     assert verify(run) == []
     assert len(list((run / "samples").iterdir())) == 3
-    samples, scored = rows_of(home), rows_of(run)
+    samples, scored = samples_of(home), samples_of(run)
     model, tokenizer = load.load_model(drawn.model, Path(drawn.results_dir), "cpu")
     texts = {row["id"]: row["text"] for row in read_jsonl(home / "problems.jsonl.gz")}
     for sample, row in zip(samples, scored, strict=True):
@@ -78,7 +74,7 @@ def test_a_stopped_scoring_goes_on_where_it_was(drawn, monkeypatch):
     interrupted(evaluate, x, stop)
     run = evaluate(x, lambda: asked.append(None))
     assert len(asked) == 2 + 2  # the first chunk is not made again
-    assert len(rows_of(run)) == 48
+    assert len(samples_of(run)) == 48
 
 
 def test_a_rows_samples_are_scored_after_they_are_drawn_and_gathered(tiny):

@@ -8,6 +8,7 @@ from common.config import compose as compose_module
 from common.config.compose import compose
 from common.config.strict import strict
 from common.evaluation.config import Evaluate
+from common.results.files import read_jsonl
 
 SMALL = [*MODEL, "device=cpu", "eval.prompts.size=6", "n=8", "batch=8", "workers=1"]
 
@@ -23,3 +24,8 @@ def verify(response, reference, *, ending="}"):
 def made(results: Path, *overrides: str) -> Evaluate:
     words = [*SMALL, f"results_dir={results}", *overrides]
     return strict(Evaluate, compose(compose_module.CONFIGS, words, "evaluate"))
+
+
+def samples_of(run: Path) -> list[dict]:
+    """Every row that the evaluation stored, in the order of its problems."""
+    return [row for file in sorted((run / "samples").iterdir()) for row in read_jsonl(file)]

@@ -1,6 +1,7 @@
 """Processes, as tests ask for them."""
 
 import multiprocessing
+import signal
 from pathlib import Path
 
 import psutil
@@ -17,6 +18,11 @@ FORK.set_forkserver_preload(
         "transformers.integrations",
     ]
 )
+
+
+def heed() -> None:
+    """The `preexec_fn` of a process that Ctrl-C ends: a background job's children ignore SIGINT."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def alive(pid: int) -> bool:

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psutil
 import pytest
-from processes import alive
+from processes import alive, heed
 from refuses import refuses
 from tiny import ROOT
 
@@ -225,8 +225,6 @@ def test_nothing_outlives_the_caller_however_it_ends(tmp_path, end):
     """A script without a main guard, whose workers hang, is ended by a signal."""
     file = tmp_path / "pids"
     program = SCRIPT.format(path=[HERE, str(ROOT)], file=str(file))
-    # a background job's children ignore SIGINT
-    heed = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731
     command = [sys.executable, "-c", program]
     script = subprocess.Popen(command, stderr=subprocess.DEVNULL, preexec_fn=heed)
     assert wait_until(lambda: file.exists() and len(file.read_text().split()) == 4)
