@@ -162,8 +162,10 @@ def subsampling_p(gap: Gap) -> float:
         return np.nan
     c_a, c_b = (np.concatenate([x.counts[x.seeds.index(seed)] for seed in shared]) for x in (a, b))
     strata = [benchmark for benchmark, _ in a.problems] * len(shared)
-    sizes = {"n": a.n, "ks": [a.k], "m": max(a.k, a.n // 4), "iterations": DRAWS}
-    (test,) = subsampling_test(c_a, c_b, **sizes, seed=0, strata=strata)
+    m = max(a.k, a.n // 4)
+    (test,) = subsampling_test(
+        c_a, c_b, n=a.n, ks=[a.k], m=m, iterations=DRAWS, seed=0, strata=strata
+    )
     return float(test["p"])
 
 
