@@ -59,6 +59,7 @@ class Comparison:
     """The comparison of one paper: tables for readers, pages and tests."""
 
     spec: Spec
+    claims: list[Claim]
     verdicts: pd.DataFrame  # those of claims.judge, with <scope>_state
     gaps: pd.DataFrame  # the comparisons behind the verdicts, claims.GAPS
     cells: pd.DataFrame  # every printed cell, cells.COLUMNS
@@ -93,9 +94,8 @@ def compare(spec: Spec, root: Path) -> None:
         print(f"left out: {reason}", file=sys.stderr)
     if len(result.left_out) > LEFT_OUT:
         print(f"left out: {len(result.left_out)} in all, see the end of {page}", file=sys.stderr)
-    claims = load(ROOT / "papers" / spec.paper / "claims.yaml")
     console = Console(markup=False, width=None if sys.stdout.isatty() else WIDTH)
-    console.print(compare_text.headlines(result, claims, REFERENCE / spec.paper))
+    console.print(compare_text.headlines(result, result.claims, REFERENCE / spec.paper))
     print(compare_text.terminal(result))  # before it writes: the folder may be read-only
     for paper, runs in result.found.items():
         runs.write(root, paper)
@@ -148,6 +148,7 @@ def assess(spec: Spec, root: Path) -> Comparison:
     listed = home / "published" / "inconsistencies.csv"  # a paper may have none
     return Comparison(
         spec=spec,
+        claims=stated,
         verdicts=verdicts.assign(kind=verdicts["id"].map(kind)),
         gaps=gaps,
         gains=gains(spec, printed, shown[CLUSTER], counts[CLUSTER]),

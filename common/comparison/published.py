@@ -28,8 +28,10 @@ def published_checked(folder: Path) -> tuple[pd.DataFrame, list[str]]:
     """Return (the printed cells, messages on what was left out of them)."""
     frames, problems = [], []
     for path in sorted(folder.glob("table*.csv")):
-        as_text = pd.read_csv(path, usecols=["value"], dtype=str)["value"]
-        frame, more = check_rows(pd.read_csv(path).assign(printed=as_text), str(path))
+        frame = pd.read_csv(path, dtype={"value": str})
+        number = pd.to_numeric(frame["value"], errors="coerce")
+        value = number.where(number.notna(), frame["value"])  # check_rows says what is no number
+        frame, more = check_rows(frame.assign(printed=frame["value"], value=value), str(path))
         frames.append(frame)
         problems += more
     whole = pd.concat(frames, ignore_index=True)
