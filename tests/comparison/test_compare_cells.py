@@ -208,7 +208,7 @@ def figure(**changes) -> dict:
         ({"titel": 1}, "titel", 1),
         ({"published": None}, "published", None),
         ({"published": [{"table": "t1", "caption": "c"}]}, "published.0.columns", ""),
-        ({"own_rows": "papers.f_grpo.compare.no"}, "own_rows._target_", "papers.f_grpo.compare.no"),
+        ({"own_rows": "papers.f_grpo.compare.no"}, "own_rows", "papers.f_grpo.compare.no"),
         ({"gains": [["A"]]}, "gains.0.1", ""),
         (figure(method="A"), "figures.fig1.method", "A"),
         (figure(model=None), "figures.fig1.model", None),
