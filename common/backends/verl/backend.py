@@ -60,7 +60,7 @@ def train(
         snapshots.check_finished(x, run.path)
         return run.path
     longer.require_before(checkpointed(run.path / "work"), x.optim.steps, run.path)
-    place = here(x, run.path)
+    place = place_of_this_machine(x, run.path)
     longest, context = prepare(x, place)
     run.keep_sets(sets(x))
     keys = layout_keys(x, place, longest, chosen)
@@ -145,7 +145,7 @@ def again(x: Experiment, step: int) -> str:
     return f"to resume from step {step} of {x.optim.steps}: {how}"
 
 
-def here(x: Experiment, folder: Path) -> config.Place:
+def place_of_this_machine(x: Experiment, folder: Path) -> config.Place:
     """Return the Place of this machine or of this SLURM allocation. Raises UserError where there is
     no GPU to use, or where there are too few CPUs for its GPUs."""
     stand = stand_in()

@@ -86,7 +86,7 @@ def settings(
     total = min(prompt_tokens + length, context)  # data.py gives long prompts shorter responses
     trained = min(prompt_tokens + x.sampling.max_tokens, context)
     mini = x.sampling.prompts // x.optim.mini_batches
-    apart = x.sampling.reported != x.sampling.temperature
+    other_temperature = x.sampling.reported != x.sampling.temperature
     values = {
         "x": asdict(x) | {"run_id": x.run_id},
         "place": {name: getattr(place, name) for name in ("nodes", "gpus", "cpus", "device")},
@@ -105,8 +105,8 @@ def settings(
         "pass_tokens": max(PACKED, 2 * trained),
         "lr": learning_rate(x),
         "temperature": in_bfloat16(x.sampling.temperature),
-        "log_prob_temperature": x.sampling.reported if apart else None,
-        "logprobs_mode": "raw_logprobs" if apart else "processed_logprobs",
+        "log_prob_temperature": x.sampling.reported if other_temperature else None,
+        "logprobs_mode": "raw_logprobs" if other_temperature else "processed_logprobs",
         "sequences": SEQUENCES,
         "batched": max(BATCHED, total),
         "units": STORAGE_UNITS * place.nodes,
