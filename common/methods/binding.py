@@ -100,12 +100,11 @@ def group_weights(
     float64. Each group is a batch of its own, with responses of equal length."""
     rewards = torch.full(correct.shape, reward.wrong, dtype=torch.float64)
     rewards = rewards.masked_fill(correct, reward.correct)
-    return torch.cat(
-        [
-            advantages(bound, r, correct=c, arguments=arguments, **_alike(c))
-            for r, c in zip(rewards.split(1), correct.split(1), strict=True)
-        ]
-    )
+    weights = [
+        advantages(bound, r, correct=c, arguments=arguments, **_alike(c))
+        for r, c in zip(rewards.split(1), correct.split(1), strict=True)
+    ]
+    return torch.cat(weights).to(torch.float64)  # a function of one's own may give float32
 
 
 def _alike(correct: torch.Tensor) -> dict[str, torch.Tensor]:

@@ -69,6 +69,16 @@ def test_its_masses_are_those_of_its_formula(capsys):
     assert row["m_S"] == pytest.approx(0.5 * (1 - 0.5 * (0.5 + 0.5 / 8)))
 
 
+def test_an_advantage_in_single_precision_has_masses(capsys, folder):
+    single = "def single(rewards, *, correct):\n    return correct.float() - 0.5\n"
+    (folder / "single.py").write_text(single)
+    target = 'advantage: {_target_: "single.py:single"}\n'
+    (folder / "single.yaml").write_text(f"defaults: [plain, _self_]\nname: single\n{target}")
+    theory.main(["method=single.yaml", "p=0.5", "G=8", "json=true"])
+    row = json.loads(capsys.readouterr().out)
+    assert (row["m_S"], row["m_F"]) == pytest.approx((0.25, 0.25))
+
+
 @pytest.mark.parametrize(
     ("file", "key", "value"),
     [
