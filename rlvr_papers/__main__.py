@@ -39,7 +39,9 @@ GROUPS = {
         "data": Verb("common.datasets.command", "list, download and show the public sets"),
         "figures": Verb("common.comparison.figures", "a paper's figures, from its tables"),
         "compare": Verb("common.comparison.compare", "published against rerun, with verdicts"),
-        "diff": Verb("common.comparison.difference", "A - B: two methods or sets of runs, paired"),
+        "diff": Verb(
+            "common.comparison.difference", "A - B, paired, or the mean of A: methods or runs"
+        ),
         "runs": Verb("common.report.runs", "what is in a results folder, and how far it is"),
         "report": Verb("common.report.page", "one page for all papers"),
     },

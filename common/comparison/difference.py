@@ -2,6 +2,7 @@
 
     rlvr diff A B [metrics=pass@1,pass@64]
     rlvr diff A B paper=NAME [table=TABLE] [scope=laptop|cluster] [results_dir=results]
+    rlvr diff A [...]                                the mean of A alone, over its seeds
 
 A and B are quoted globs of finished run folders, one run per seed, or with paper=NAME two methods
 of the paper's results, named as in `rlvr compare`:
@@ -13,7 +14,8 @@ Above the table stands in what else A and B differ. Each line is a benchmark and
 have: by default pass@k for the smallest k (pass@1) and for the largest k. Runs are read at their
 last step. The interval is over seeds and problems, both taken as random; runs with equal seeds are
 paired, and "1, 2" seeds are one of A and two of B. p is corrected for the number of lines in the
-table (Holm). With fewer than three seeds there is a difference but no interval.
+table (Holm). With fewer than three seeds there is a difference but no interval. The mean of A alone
+has an interval by the same rules, and stands there for every metric unless `metrics` are given.
 
 For two evaluations (`rlvr evaluate`, `rlvr rescore`) it also says what lies behind a difference:
 the problems, the samples and their settings, the extraction of answers, truncation, the verifier.
@@ -26,6 +28,7 @@ import pandas as pd
 
 from common.claims.gaps import GAPS, combine, on_shared_seeds, row
 from common.claims.select import PER_PROBLEM, indexed, select, tidy
+from common.comparison.frontier import GRPO
 from common.comparison.gather import LAPTOP, RERUNS, gather, gathered, joined, of_study
 from common.comparison.lines import BASE_SEED, differing, settings
 from common.config.files import STUDY, known_paper
@@ -33,30 +36,37 @@ from common.config.words import options
 from common.errors import UserError, one_of, require
 from common.evaluation.store import stored
 from common.metrics.bootstrap import holm
+from common.metrics.passk import estimator
 from common.results.collect import collect, config_of, counts_of, verify
 from common.results.files import read_csv
 from common.results.tables import markdown
 
 WORDS = {"metrics": "", "paper": "", "table": "", "scope": "laptop", "results_dir": "results"}
+ALONE = ["benchmark", "metric", "mean [95 %]", "seeds", "problems"]
 HEAD = ["benchmark", "metric", "A", "B", "A - B [95 %]", "p (Holm)", "seeds", "problems"]
 
 
 def main(words: list[str]) -> None:
-    require(len(words) >= 2, "diff", " ".join(words), "give two methods or globs of run folders")
-    a, b, *rest = words
-    given = options(rest, WORDS)
-    runs = () if given["paper"] else (_runs(a), _runs(b))
-    one, other = (_of_runs(side) for side in runs) if runs else _of_paper(a, b, given)
+    sides = words[: 1 + (len(words) > 1 and not _option(words[1]))]
+    remedy = "give one or two methods or globs of run folders"
+    require(bool(sides) and not _option(sides[0]), "diff", " ".join(words), remedy)
+    given = options(words[len(sides) :], WORDS)
+    runs = [] if given["paper"] else [_runs(side) for side in sides]
+    found = [_of_runs(side) for side in runs] or _of_paper(sides, given)
+    metrics = [name for name in given["metrics"].split(",") if name]
+    print("\n".join(f"{name}: {side}" for name, side in zip("AB", sides, strict=False)))
+    if len(sides) == 1:
+        print("shares in percent; the mean over seeds after the last step\n")
+        lines = [_mean_line(one) for one in means(found[0], metrics).to_dict("records")]
+        print(markdown(ALONE, lines, "llrrr"), end="")
+        return
     homes = [Path(given["results_dir"]) / name for name in (given["paper"], STUDY)]
     folders = runs or [
-        [home / run for run in side[0]["run_id"].unique() for home in homes]
-        for side in (one, other)
+        [home / run for run in side[0]["run_id"].unique() for home in homes] for side in found
     ]
-    metrics = [name for name in given["metrics"].split(",") if name]
-    found = differences(one, other, metrics)
-    lines = [_line(one) for one in found.to_dict("records")]
-    print(f"A: {a}\nB: {b}\nvalues in percent, differences in points")
-    others = [f"{key} ({values})" for key, values in apart(*folders).items()]
+    lines = [_line(one) for one in differences(found[0], found[1], metrics).to_dict("records")]
+    print("values in percent, differences in points")
+    others = [f"{key} ({values})" for key, values in apart(folders[0], folders[1]).items()]
     print(f"A and B differ also in {', '.join(others)}\n" if others else "")
     print(markdown(HEAD, lines, "llrrrrrr"), end="")
     scored = [len(x) == 1 and "verifier" in config_of(x[0]).get("eval", {}) for x in runs]
@@ -64,6 +74,11 @@ def main(words: list[str]) -> None:
         print()
         for part, said in reasons(runs[0][0], runs[1][0]).items():
             print(f"{part:11} {said}")
+
+
+def _option(word: str) -> bool:
+    """Return whether a word sets an option. The name of a method may have an = too."""
+    return word.partition("=")[0] in WORDS
 
 
 def apart(a: list[Path], b: list[Path]) -> dict[str, str]:
@@ -101,6 +116,28 @@ def differences(a: Side, b: Side, metrics: list[str]) -> pd.DataFrame:
         lines.append(row(gap, 0.0, brief=True) | values | {"seeds": seeds})
     found = pd.DataFrame(lines, columns=[*GAPS, "value_a", "value_b", "seeds"])
     return found.assign(p_holm=holm(found["p"].astype(float).to_list()))
+
+
+def means(side: Side, metrics: list[str]) -> pd.DataFrame:
+    """Return claims.GAPS, and `seeds`, of the mean of each benchmark and metric, or of `metrics`:
+    over seeds, and over problems where their counts are there. Raises UserError for a metric that
+    is not there, and where a seed is there twice."""
+    known = side[0].dropna(subset=["value"])
+    for name in metrics:
+        one_of("metrics", name, known["metric"].unique())
+    wanted = dict.fromkeys(zip(known["benchmark"], known["metric"], strict=True))
+    rows, counts = tidy(known), indexed(side[1])
+    lines = []
+    for benchmark, metric in wanted:
+        if metrics and metric not in metrics:
+            continue
+        found = select("A", {"benchmark": benchmark, "metric": metric}, rows, counts)
+        gap = combine([(1.0, found)])
+        line = row(gap, None, brief=True) | {"seeds": str(len(found.seeds or ()))}
+        if estimator(metric):  # a share: no end below 0 or above 100 %
+            line["low"], line["high"] = gap.interval.of_difference(0.0)
+        lines.append(line)
+    return pd.DataFrame(lines, columns=[*GAPS, "seeds"])
 
 
 def _common(a: pd.DataFrame, b: pd.DataFrame, metrics: list[str]) -> list[tuple[str, str]]:
@@ -193,31 +230,37 @@ def _of_runs(runs: list[Path]) -> Side:
     return pd.concat(rows, ignore_index=True), pd.concat(counts, ignore_index=True)
 
 
-def _of_paper(a: str, b: str, given: dict[str, str]) -> tuple[Side, Side]:
-    """Return the rows and counts of two methods in a table of a paper's results."""
+def _of_paper(methods: list[str], given: dict[str, str]) -> list[Side]:
+    """Return the rows and counts of each of one or two methods in a table of a paper's results."""
     paper, root = known_paper(given["paper"]), Path(given["results_dir"])
     one_of("scope", given["scope"], RERUNS)
     whole, _ = gathered(root, paper, given["scope"], gather(root, paper))
     if given["scope"] == LAPTOP:
-        whole = joined(whole, of_study(root, {a, b})[0])
+        whole = joined(whole, of_study(root, {*methods, GRPO})[0])  # a wrong name meets a known one
     require(
         len(whole.rows) > 0, "results_dir", str(root), f"has no {given['scope']} runs of {paper}"
     )
     tables = {name: set(part["method"]) for name, part in whole.rows.groupby("table")}
     there = sorted(set().union(*tables.values()))
-    for side in (a, b):
-        one_of("diff", side, there)
-    both = [name for name, methods in tables.items() if {a, b} <= methods]
-    table = given["table"] or (both[0] if len(both) == 1 else "")
-    remedy = f"give one that has both: {', '.join(both) or 'none'}"
-    require(table in both, "table", table, remedy)
+    for method in methods:
+        one_of("diff", method, there)
+    fit = [name for name, known in tables.items() if {*methods} <= known]
+    table = given["table"] or (fit[0] if len(fit) == 1 else "")
+    remedy = f"give one that has {' and '.join(methods)}: {', '.join(fit) or 'none'}"
+    require(table in fit, "table", table, remedy)
+    whole_table = [x[x["table"] == table] for x in (whole.rows, whole.counts)]
+    return [tuple(x[x["method"] == method] for x in whole_table) for method in methods]
 
-    def of(side: str) -> Side:
-        rows, counts = whole.rows, whole.counts
-        mine = [x[(x["table"] == table) & (x["method"] == side)] for x in (rows, counts)]
-        return mine[0], mine[1]
 
-    return of(a), of(b)
+def _mean_line(one: dict) -> list[str]:
+    known = one["low"] == one["low"]
+    interval = f" [{one['low']:z.4g}, {one['high']:z.4g}]" if known else ""
+    mean = f"{one['difference']:z.4g}{interval}"
+    return [one["benchmark"], one["metric"], mean, one["seeds"], _problems(one)]
+
+
+def _problems(one: dict) -> str:
+    return "" if one["n_problems"] != one["n_problems"] else f"{one['n_problems']:.0f}"
 
 
 def _line(one: dict) -> list[str]:
@@ -225,7 +268,6 @@ def _line(one: dict) -> list[str]:
     if one["low"] == one["low"]:
         interval = f" [{one['low']:z.2f}, {one['high']:z.2f}]"
         p = f"{one['p_holm']:.2g}"
-    problems = "" if one["n_problems"] != one["n_problems"] else f"{one['n_problems']:.0f}"
     values = [f"{one[name]:.1f}" for name in ("value_a", "value_b")]
     difference = f"{one['difference']:+z.2f}{interval}"
-    return [one["benchmark"], one["metric"], *values, difference, p, one["seeds"], problems]
+    return [one["benchmark"], one["metric"], *values, difference, p, one["seeds"], _problems(one)]

@@ -58,6 +58,47 @@ def test_two_sets_of_run_folders(tmp_path, capsys):
     assert lines[0][6:] == ["3", "30"]
 
 
+def test_one_set_of_runs_has_means_over_seeds_and_problems(tmp_path, capsys):
+    shares = ((1, 0.5), (2, 0.6), (3, 0.4))
+    runs = [a_run(tmp_path, "A", seed, share) for seed, share in shares]
+    lines = shown(capsys, f"{tmp_path}/own/A-*")
+    assert [line[:2] for line in lines] == [["b", "pass@1"], ["b", "pass@16"]]
+    expected = two_way_interval(
+        100 * np.array([pd.read_csv(run / "counts.csv")["c"] / 16 for run in runs])
+    )
+    low, high = expected.bounds()
+    assert lines[0][2:] == [f"{expected.value:.4g} [{low:.4g}, {high:.4g}]", "3", "30"]
+    assert shown(capsys, f"{tmp_path}/own/A-*", "metrics=pass@16") == lines[1:]
+    (fewer,) = shown(capsys, f"{tmp_path}/own/A-s[12]", "metrics=pass@1")
+    assert "[" not in fewer[2]
+    assert fewer[3] == "2"
+    with refuses("metrics", "pass@3"):
+        difference.main([f"{tmp_path}/own/A-*", "metrics=pass@3"])
+
+
+def test_the_interval_of_a_share_ends_at_0_and_100_percent(tmp_path, capsys):
+    for seed, share in ((1, 0.001), (2, 0.02), (3, 0.001)):
+        a_run(tmp_path, "A", seed, share)
+    (line,) = shown(capsys, f"{tmp_path}/own/A-*", "metrics=pass@1")
+    assert "[0, " in line[2]
+
+
+def test_one_method_of_a_paper_has_means(capsys):
+    words = ["paper=f_grpo", f"results_dir={REFERENCE}", "table=lr 1e-5"]
+    lines = shown(capsys, "F-GRPO (gamma=0.5)", *words)
+    (rare,) = (line for line in lines if line[:2] == ["rare", "pass@64"])
+    assert rare[3:] == ["9", "60"]
+    assert any(line[1] == "token_entropy" and line[3:] == ["9", ""] for line in lines)
+    with refuses("diff", "F-GRPO (gamma=9)"):
+        difference.main(["F-GRPO (gamma=9)", *words])
+
+
+def test_no_side_is_refused():
+    for words in ([], ["paper=f_grpo"]):
+        with refuses("diff"):
+            difference.main(words)
+
+
 def test_two_seeds_have_a_difference_and_no_interval(tmp_path, capsys):
     for method, share in (("A", 0.5), ("B", 0.3)):
         for seed in (1, 2):
