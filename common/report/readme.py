@@ -8,6 +8,7 @@ the study's tables.
 from __future__ import annotations
 
 from collections import Counter
+from inspect import signature
 from pathlib import Path
 
 import pandas as pd
@@ -17,6 +18,9 @@ from common.claims.kinds import KINDS
 from common.claims.text import difference
 from common.comparison.frontier import ACCURACY, BASE, DIVERSITY, GRPO, LOWER, RATE
 from common.comparison.text import table_title
+from common.config.files import STUDY
+from common.config.rows import rows as rows_of
+from common.experiment import load
 from common.report.verdicts import Paper
 from common.results.tables import markdown
 from common.sweeps.cost import Range
@@ -28,16 +32,14 @@ METHODS = {  # paper -> its method in the study
     "cov_grpo": "CW-GRPO (by group)",
     "two_stage": "GRPO-N",
 }
-STUDY_HEAD = [
-    *["testbed", "method", "pass@1, equal rate", "rare pass@64, equal rate", "one rate lower"],
-    *["at equal pass@1, equal rate", "at equal pass@1, one rate lower", "in words"],
-]
 HEAD = [
     *["method", "pass@1", "rare pass@64"],
     *["rare pass@64 at equal pass@1", "the same, from GRPO at 3e-6"],
     "it keeps, against GRPO / GRPO at 3e-6",
     "GPU-hours of the paper's tables",
 ]
+# parameters of an advantage beside rewards, as the column "needs" names them
+NEEDS = {"lengths": "lengths", "outcomes": "outcomes", "log_probs": "log-probs"}
 GPUS, WEEK_HOURS = 16, 7 * 24  # of docs/cluster-week.md
 WEEK_HEAD = [
     *["paper", "part", "GPU-hours, one seed", "weeks", "trainings in a week"],
@@ -73,10 +75,9 @@ def table(reference: Path) -> str:
     lines = [["GRPO, from its base model", *gains, *["-"] * (len(HEAD) - 3)]]
     for paper, method in METHODS.items():
         mine = _rows(study, method)
-        accuracy, last, _, equal, lower = _beyond(mine)
         cost = Range(*hours.loc[paper, ["low", "high"]])
         link = f"[{method}](papers/{paper}/README.md)"
-        lines.append([link, accuracy, last, equal, lower, _in_words(mine), str(cost)])
+        lines.append([link, *_beyond(mine), _in_words(mine), str(cost)])
     return markdown(HEAD, lines, "lrrrrlr")
 
 
@@ -106,30 +107,51 @@ def _rows(study: pd.DataFrame, method: str) -> pd.DataFrame:
 
 
 def _beyond(mine: pd.DataFrame) -> list[str]:
-    """Return what a method has beyond GRPO: pass@1 after the last step, then rare pass@64 after it
-    and at equal pass@1, each beyond GRPO at its rate and one rate lower."""
-    places = [(LAST, ACCURACY[1], f"{GRPO} {RATE}")]
-    for reading in (LAST, EQUAL):
-        places += [(reading, DIVERSITY[1], f"{GRPO} {rate}") for rate in (RATE, LOWER)]
+    """Return what a method has beyond GRPO at its rate: pass@1 and rare pass@64 after the last
+    step; then rare pass@64 at equal pass@1 beyond GRPO at its rate and one rate lower."""
+    places = [(LAST, measure[1], f"{GRPO} {RATE}") for measure in (ACCURACY, DIVERSITY)]
+    places += [(EQUAL, DIVERSITY[1], f"{GRPO} {rate}") for rate in (RATE, LOWER)]
     return [difference(mine.loc[place]) if place in mine.index else "not run" for place in places]
 
 
 def study(reference: Path) -> str:
-    """Return the tables of papers/study/README.md: what each paper's method has beyond GRPO at its
-    rate and beyond GRPO one rate lower, on both testbeds, and how many controls pass."""
-    lines, passed = [], []
+    """Return the tables of papers/study/README.md: every method on each testbed, how many controls
+    pass, and the size ladder."""
+    passed = []
     for folder, name in TESTBEDS.items():
-        table = pd.read_csv(reference / folder / "methods.csv")
-        for method in METHODS.values():
-            mine = _rows(table, method)
-            lines.append([name, method, *_beyond(mine), _in_words(mine)])
         judged = pd.read_csv(reference / folder / "controls.csv")
         for rate, one in judged.groupby("rate", sort=False):
             count = one["verdict"].value_counts()
             passed.append([name, rate, *(str(count.get(word, 0)) for word in CONTROLLED)])
-    head = ["testbed", "rate", *CONTROLLED]
-    made = [markdown(STUDY_HEAD, lines, "llrrrrrl"), markdown(head, passed, "llrrrr")]
-    return "\n".join([*made, ladder(reference)])
+    made = [every_method(name, reference / folder) for folder, name in TESTBEDS.items()]
+    made += [markdown(["testbed", "rate", *CONTROLLED], passed, "llrrrr"), ladder(reference)]
+    return "\n".join(made)
+
+
+def every_method(testbed: str, folder: Path) -> str:
+    """Return the table of all methods of a testbed at the study's rate, from its methods.csv: what
+    each has beyond GRPO, and what its advantage looks at. Those that keep most of rare pass@64 at
+    equal pass@1 stand first."""
+    stored = pd.read_csv(folder / "methods.csv")
+    stored = stored[stored["rate"] == RATE]
+    equal = (stored["reading"] == EQUAL) & (stored["against"] == f"{GRPO} {RATE}")
+    order = stored[equal].sort_values(["difference", "method"], ascending=[False, True])["method"]
+    papers = {method: f"[{method}](../{paper}/README.md)" for paper, method in METHODS.items()}
+    lines = []
+    for method in order:
+        mine = _rows(stored, method)
+        about = [_in_words(mine), needs(method)]
+        lines.append([papers.get(method, method), *_beyond(mine), *about])
+    head = [f"method, on {testbed}", *HEAD[1:-1], "needs"]
+    return markdown(head, lines, "lrrrrll")
+
+
+def needs(label: str) -> str:
+    """Return what the advantage of the study's first row with this label looks at: rewards, and
+    those of NEEDS that its function has parameters for."""
+    row = next(name for name, one in rows_of(STUDY).items() if one["label"] == label)
+    given = signature(load([f"experiment={row}"], STUDY).bound.advantage).parameters
+    return ", ".join(["rewards", *(said for name, said in NEEDS.items() if name in given)])
 
 
 def ladder(reference: Path) -> str:
@@ -160,10 +182,10 @@ def _in_words(mine: pd.DataFrame) -> str:
     for rate in (RATE, LOWER):
         place = (EQUAL, DIVERSITY[1], f"{GRPO} {rate}")
         row = mine.loc[place] if place in mine.index else None
-        if row is None or pd.isna(row["low"]):
+        if row is None or (pd.isna(row["low"]) and row["difference"] != 0):
             return "not measured"
-        open_ = row["low"] <= 0 <= row["high"]
-        said.append("unclear" if open_ else "more" if row["low"] > 0 else "less")
+        apart = "more" if row["low"] > 0 else "less" if row["high"] < 0 else "unclear"
+        said.append("identical" if pd.isna(row["low"]) else apart)
     return " / ".join(said)
 
 

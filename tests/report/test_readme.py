@@ -108,6 +108,48 @@ def test_what_was_not_run_has_no_effect(stored_study):
     assert found[0][3] != "not run"
 
 
+@pytest.fixture
+def every_method(tmp_path):
+    """The lines of the table of all methods, by method, from rows like the stored ones."""
+
+    def lines(rows) -> dict[str, list[str]]:
+        rows.to_csv(tmp_path / "methods.csv", index=False)
+        text = readme.every_method("here", tmp_path).splitlines()[2:]
+        cells = [[x.strip() for x in line.split("|")[1:-1]] for line in text]
+        return {line[0].strip("[").partition("]")[0]: line[1:] for line in cells}
+
+    return lines
+
+
+def test_each_method_has_a_line_in_the_order_of_what_it_keeps(every_method):
+    stored = pd.read_csv(REFERENCE / "study" / "methods.csv")
+    lines = every_method(stored)
+    at_rate = stored[(stored["rate"] == RATE) & (stored["against"] == f"{GRPO} {RATE}")]
+    rows = at_rate.set_index(["reading", "metric", "method"])["difference"].sort_index()
+    kept = rows.loc[readme.EQUAL, "pass@64"]
+    assert len(lines) == len(kept) == at_rate["method"].nunique()
+    assert GRPO not in lines
+    shown = kept[list(lines)]
+    assert shown.dropna().is_monotonic_decreasing
+    assert shown.isna().to_list() == sorted(shown.isna())  # what has no number stands last
+    costs = {method: line[0].split()[0] for method, line in lines.items()}
+    assert costs.pop("DAPO") == "identical"
+    costs = {method: float(text) for method, text in costs.items()}
+    last = rows.loc[readme.LAST, "pass@1"][list(costs)]
+    assert costs == pytest.approx(last.to_dict(), abs=0.051)
+    assert lines["FADE"][4] == "more / more"
+    assert lines["GRPO-N"][4] == "less / less"
+    assert lines["DAPO"][4] == "identical / unclear"
+    assert lines["CW-GRPO (by group)"][4] == "not measured"
+
+
+def test_a_method_needs_what_its_advantage_looks_at():
+    assert readme.needs("GRPO") == readme.needs("FADE") == "rewards"
+    assert readme.needs("IPS-GRPO") == "rewards, outcomes"
+    assert readme.needs("unlikeliness") == "rewards, log-probs"
+    assert readme.needs("UCPO") == "rewards, lengths, log-probs"
+
+
 def test_the_ladder_stands_beside_the_laptops_rows(tmp_path):
     """A row of the GPU has its own number and seeds; one that was not run says so."""
     (tmp_path / "study").mkdir()
