@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.comparison.frontier import ACCURACY, BASE, DIVERSITY, GRPO, LOWER, RATE, curves
+from common.comparison.frontier import ACCURACY, BASE, DIVERSITY, GRPO, RATE, curves
 from common.comparison.gather import LAPTOP, gather, gathered
 from common.palette import GREY, look
 from common.plotting import panels, save
@@ -17,8 +17,6 @@ from common.results.files import write_csv
 from papers.study.tables import EQUAL, LAST, controls, methods, speed
 
 TESTBEDS = {"study": "Subset-Countdown", "study_maze": "mazes with loops"}
-# against GRPO at the method's rate and one rate lower: the marks of the figure `keeps`
-SIDES = {f"{GRPO} {RATE}": ("o", "at its rate"), f"{GRPO} {LOWER}": ("D", "one rate lower")}
 
 
 def draw(root: Path) -> None:
@@ -47,30 +45,29 @@ def tabulate(results: Path, name: str, root: Path) -> pd.DataFrame | None:
 
 
 def keeps(task: str, table: pd.DataFrame, path: Path) -> None:
-    """Draw what each method keeps of rare pass@64 at equal pass@1 beyond GRPO at its rate (filled)
-    and beyond GRPO one rate lower (hollow), with 95 % intervals."""
-    shown = table[(table["reading"] == EQUAL) & table["against"].isin(SIDES)]
-    shown = shown[(shown["rate"] == RATE)].dropna(subset=["difference"])
-    order = shown[shown["against"] == f"{GRPO} {RATE}"].sort_values("difference")["method"]
-    places = {method: place for place, method in enumerate(order)}
-    drawn, axes = panels(1, width=6.4, height=1.1 + 0.26 * max(len(places), 4))
-    axis = axes[0, 0]
+    """Draw what each method at the study's rate keeps of rare pass@64 at equal pass@1 beyond GRPO
+    at this rate, against its pass@1 beyond it after the last step, with 95 % intervals."""
+    known = table[(table["rate"] == RATE) & (table["against"] == f"{GRPO} {RATE}")]
+    places = known.set_index(["reading", "benchmark", "metric", "method"]).sort_index()
+    sides = [
+        places.loc[reading, *measure][["difference", "low", "high"]].add_prefix(f"{name}_")
+        for name, reading, measure in (("pass1", LAST, ACCURACY), ("kept", EQUAL, DIVERSITY))
+    ]
+    shown = pd.concat(sides, axis=1).dropna(subset=["kept_difference"]).reset_index()
+    figure, axes = panels(1, width=6.4, height=4.6)
+    axis, labels = axes[0, 0], []
+    axis.axhline(0, color=GREY, lw=0.8)
     axis.axvline(0, color=GREY, lw=0.8)
-    for row in shown[shown["method"].isin(places)].to_dict("records"):
-        marker, _ = SIDES[row["against"]]
-        color = look(row["method"]).color
-        y = places[row["method"]] + (0.14 if marker == "o" else -0.14)
-        axis.plot([row["low"], row["high"]], [y, y], color=color, lw=1.2)
-        axis.plot(
-            row["difference"], y, marker, color=color, ms=5, mfc=color if marker == "o" else "w"
-        )
-    for marker, says in SIDES.values():
-        axis.plot([], [], marker, color=GREY, mfc=GREY if marker == "o" else "w", label=says)
-    axis.legend(title="beyond GRPO", loc="lower right", fontsize=8, title_fontsize=8)
-    axis.set_yticks(list(places.values()), list(places))
-    axis.set_xlabel("rare pass@64 at equal pass@1: difference in points")
-    axis.set_title(f"Right of 0: keeps more than GRPO ({task})", fontsize=9)
-    save(drawn, path, shown)
+    for row in shown.to_dict("records"):
+        x, y, one = row["pass1_difference"], row["kept_difference"], look(row["method"])
+        axis.plot([x, x], [row["kept_low"], row["kept_high"]], color=one.color, lw=1)
+        axis.plot(x, y, one.marker, color=one.color, ms=6)
+        labels.append((x, y, row["method"], one.color))
+    named(axis, labels)
+    axis.set_xlabel("pass@1 after the last step (points; left of 0: costs accuracy)")
+    axis.set_ylabel("rare pass@64 at equal pass@1 (points; above 0: keeps more)")
+    axis.set_title(f"Each method minus GRPO at the same rate ({task})", fontsize=9)
+    save(figure, path, shown)
 
 
 def overview(task: str, table: pd.DataFrame, path: Path) -> None:
@@ -93,14 +90,24 @@ def overview(task: str, table: pd.DataFrame, path: Path) -> None:
             labels.append((x, y, method, color))
     _, xs, ys = zip(*sorted(line), strict=True)
     axis.plot(xs, ys, "o-", color="black", mfc="white", ms=5, lw=1)
-    column = max(x for x, *_ in labels) + 1.5  # the labels stand in it, with a line to their dots
-    highest = max(y for _, y, *_ in labels)
-    gap = (highest - min(y for _, y, *_ in labels)) / max(len(labels) - 1, 1)
-    for place, (x, y, text, color) in enumerate(sorted(labels, key=lambda label: -label[1])):
-        at = highest - place * gap
-        axis.plot([x, column], [y, at], color=color, lw=0.4, alpha=0.6)
-        axis.annotate(text, (column + 0.1, at), color=color, va="center", fontsize=7)
-    axis.set_xlim(right=column + 6)
+    named(axis, labels)
     axis.set(xlabel="pass@1 gained over the base model (points)", ylabel="rare pass@64 (points)")
     axis.set_title(f"After the last step, minus the own base models ({task})", fontsize=9)
     save(figure, path, shown)
+
+
+def named(axis, labels: list[tuple[float, float, str, str]]) -> None:
+    """Name the points `labels` (x, y, name, colour) in a column on the right of the panel, highest
+    first, each with a line to its point."""
+    for place, (x, y, text, color) in enumerate(sorted(labels, key=lambda label: -label[1])):
+        line = {"arrowstyle": "-", "color": color, "lw": 0.5, "alpha": 0.6, "relpos": (0, 0.5)}
+        axis.annotate(
+            text,
+            (x, y),
+            (1.02, 0.97 * (1 - place / max(len(labels) - 1, 1))),
+            textcoords="axes fraction",
+            arrowprops=line | {"shrinkA": 1, "shrinkB": 0},
+            color=color,
+            va="center",
+            fontsize=8,
+        )

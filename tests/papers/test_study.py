@@ -660,6 +660,21 @@ def test_a_saved_picture_keeps_the_colours_of_methods_apart(drawn):
     assert {look(method).color for method in ("FADE", "IAC", "KL", "GRPO-N")} <= shown
 
 
+@pytest.mark.sweep
+@pytest.mark.parametrize("bed", TESTBEDS)
+def test_a_point_is_what_a_method_costs_and_what_it_keeps(drawn, bed):
+    stored = pd.read_csv(REFERENCE / bed / "methods.csv")
+    stored = stored[(stored["rate"] == RATE) & (stored["against"] == f"{GRPO} {RATE}")]
+    rows = stored.set_index(["reading", "metric", "method"])["difference"].sort_index()
+    points = pd.read_csv(drawn / bed / "figures" / "keeps.csv").set_index("method")
+    kept = rows.loc[EQUAL, DIVERSITY[1]].dropna()
+    assert points["kept_difference"].to_dict() == pytest.approx(kept.to_dict())
+    cost = rows.loc[LAST, ACCURACY[1]][kept.index]
+    assert points["pass1_difference"].to_dict() == pytest.approx(cost.to_dict())
+    shown = (drawn / bed / "figures" / "keeps.csv").read_bytes()
+    assert shown == (REFERENCE / bed / "figures" / "keeps.csv").read_bytes()
+
+
 def test_a_seed_without_its_base_model_is_left_out_of_a_comparison():
     counts = pd.read_csv(REFERENCE / "study" / "laptop" / "counts.csv.gz")
     counts = counts[counts["method"].isin([BASE, GRPO, "FADE"]) & (counts["table"] != LOWER)]
