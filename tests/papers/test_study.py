@@ -675,6 +675,16 @@ def test_a_point_is_what_a_method_costs_and_what_it_keeps(drawn, bed):
     assert shown == (REFERENCE / bed / "figures" / "keeps.csv").read_bytes()
 
 
+def test_what_the_page_says_of_the_weights_by_difficulty_is_so():
+    points = pd.read_csv(REFERENCE / "study" / "figures" / "keeps.csv").set_index("method")
+    named = ["F-GRPO (gamma=0.5)", "F-GRPO (gamma=1)", "FADE", "IAC", "Power (alpha=2)", "MaxRL"]
+    shown = points.loc[[*named, "pass@k (Chen)"]]
+    cost, kept = shown["pass1_difference"], shown["kept_difference"]
+    page = (ROOT / "papers" / "study" / "README.md").read_text()
+    assert f"(r = {np.corrcoef(cost, kept)[0, 1]:.2f}," in page
+    assert f"goes with {-np.polyfit(cost, kept, 1)[0]:.1f} points" in page
+
+
 def test_a_seed_without_its_base_model_is_left_out_of_a_comparison():
     counts = pd.read_csv(REFERENCE / "study" / "laptop" / "counts.csv.gz")
     counts = counts[counts["method"].isin([BASE, GRPO, "FADE"]) & (counts["table"] != LOWER)]
