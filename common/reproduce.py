@@ -2,29 +2,39 @@
 
     rlvr reproduce paper=NAME [scale=smoke|laptop|full] [workers=2] [budget=4h]
                    [rows=NAME,NAME] [seeds=10] [results_dir=results]
+    rlvr reproduce paper=study method=mine.yaml [seeds=10-12]
 
 papers/NAME/configs/reproduce.yaml says what a scale runs: rows (named experiment configurations),
 seeds and the paper's own parts. With paper=NAME, --help shows it. seeds=10 runs the seeds 1 to 10
 of each row instead, seeds=6-10 and seeds=1,3 those, seed by seed: whenever the command is stopped,
 the seeds that it has passed are complete.
+
+With method=FILE the study trains a method of your own (or one of ours, by its name) next to GRPO at
+both rates, on five seeds, and ends with the table of all methods and yours among them.
 """
 
 from pathlib import Path
 
 from common.cli import main as hydra
-from common.config.files import papers, studies
+from common.config.files import REFERENCE, STUDY, papers, studies
 from common.config.words import split
-from common.errors import one_of
-from common.sweeps.chosen import only
+from common.errors import one_of, require
+from common.sweeps.chosen import only, with_method
 from common.sweeps.declared import queue
 from common.sweeps.plan import Reproduce, experiments
 from common.sweeps.reproduce import reproduce
 
+OWN = "own"  # the study's scale for a method of a user's own
+
 
 def main(words: list[str]) -> None:
-    given, others = split(words, {"paper": "", "rows": "", "seeds": ""})
+    given, others = split(words, {"paper": "", "rows": "", "seeds": "", "method": ""})
+    if given["method"]:
+        require(given["paper"] == STUDY, "method", given["method"], f"give paper={STUDY} with it")
+        others = [f"scale={OWN}", *others]
 
     def run(config: Reproduce) -> None:
+        config = with_method(config, given["method"]) if given["method"] else config
         config = only(config, given["rows"], given["seeds"])
         if all(one.part for one in config.sweeps):
             queue(config)
@@ -48,5 +58,9 @@ def finish(config: Reproduce) -> None:
     draw_paper(paper, root)
     if paper in papers():  # the others have no claims
         compare(spec_of(paper), root)
+    if config.scale == OWN:
+        from common.report.readme import among_stored
+
+        print(among_stored(root, REFERENCE))
     if config.scale == "smoke":
         print("scale=smoke ran every part once, with a few steps: its numbers mean nothing")

@@ -128,22 +128,41 @@ def study(reference: Path) -> str:
     return "\n".join(made)
 
 
-def every_method(testbed: str, folder: Path) -> str:
+def every_method(testbed: str, folder: Path, own: pd.DataFrame | None = None) -> str:
     """Return the table of all methods of a testbed at the study's rate, from its methods.csv: what
     each has beyond GRPO, and what its advantage looks at. Those that keep most of rare pass@64 at
-    equal pass@1 stand first."""
+    equal pass@1 stand first. `own` are rows of methods that are not stored."""
     stored = pd.read_csv(folder / "methods.csv")
     stored = stored[stored["rate"] == RATE]
+    mine_too = [] if own is None else [*own["method"].unique()]
+    if own is not None:
+        stored = pd.concat([stored[~stored["method"].isin(mine_too)], own], ignore_index=True)
     equal = (stored["reading"] == EQUAL) & (stored["against"] == f"{GRPO} {RATE}")
     order = stored[equal].sort_values(["difference", "method"], ascending=[False, True])["method"]
     papers = {method: f"[{method}](../{paper}/README.md)" for paper, method in METHODS.items()}
     lines = []
     for method in order:
         mine = _rows(stored, method)
-        about = [_in_words(mine), needs(method)]
+        about = [_in_words(mine), "yours" if method in mine_too else needs(method)]
         lines.append([papers.get(method, method), *_beyond(mine), *about])
     head = [f"method, on {testbed}", *HEAD[1:-1], "needs"]
     return markdown(head, lines, "lrrrrll")
+
+
+def among_stored(root: Path, reference: Path) -> str:
+    """Return the table of all methods on Countdown with those of the runs below `root` (the scale
+    `own`) among them, and a sentence on each of these."""
+    found = pd.read_csv(root / "confirmatory" / "methods.csv")
+    own = found[(found["rate"] == RATE) & (found["method"] != GRPO)]
+    said = []
+    for method, mine in own.groupby("method", sort=False):
+        equal, lower = _in_words(_rows(mine, method)).partition(" / ")[::2]
+        said.append(
+            f"{method} keeps of rare pass@64 at equal pass@1, on {mine['n_seeds'].max()} seeds of "
+            f"240 problems: against GRPO {equal}, against GRPO one rate lower {lower or equal}. "
+            "The other rows are stored, of seeds 1 to 9 and 60 problems."
+        )
+    return "\n".join([every_method("Countdown", reference / "study", own), *said])
 
 
 def needs(label: str) -> str:

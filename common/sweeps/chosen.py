@@ -7,7 +7,7 @@ from pathlib import Path
 
 from common.config.words import some_of
 from common.errors import require
-from common.sweeps.plan import BASE, Reproduce, Sweep, run_name
+from common.sweeps.plan import BASE, Reproduce, Sweep, run_name, runs_of
 
 
 def changed(
@@ -53,6 +53,18 @@ def tried(config: Reproduce, steps: int) -> Reproduce:
 
     folder = str(Path(config.results_dir) / "trial")
     return replace(changed(_each(config, trial), words, n=1), gates={}, results_dir=folder)
+
+
+def with_method(config: Reproduce, method: str) -> Reproduce:
+    """Return `config` with a further sweep, which is its scale's last one with another method: a
+    name or the path of a method file. Its rows and their label have the method's name. Raises
+    UserError for a method that cannot be read or does not fit."""
+    last = config.sweeps[-1]
+    words = [*last.overrides, f"method={method}"]
+    name = runs_of(config, replace(last, seeds=last.seeds[:1], overrides=words))[0].method.name
+    own = replace(last, overrides=[*words, f"name={name}", f"label={name}"])
+    scale = replace(config.scales[config.scale], sweeps=[*config.sweeps, own])
+    return replace(config, scales={**config.scales, config.scale: scale})
 
 
 def without(config: Reproduce, names: Collection[str]) -> Reproduce:

@@ -17,6 +17,7 @@ from common.results.files import write_csv
 from papers.study.tables import EQUAL, LAST, controls, methods, speed
 
 TESTBEDS = {"study": "Subset-Countdown", "study_maze": "mazes with loops"}
+TESTBEDS |= {"confirmatory": "Subset-Countdown, 240 problems"}  # runs of scale=own
 
 
 def draw(root: Path) -> None:

@@ -165,3 +165,28 @@ def test_the_ladder_stands_beside_the_laptops_rows(tmp_path):
     (mine,) = (line for line in lines if line[:2] == ["| 10.6 M, card", "IAC"])
     assert mine[2:7] == ["4", "not run", "not run", "not run", "+7.0 [1.0, 13.0]"]
     assert len([line for line in lines if line[0] == "| 0.4 M"]) == len(readme.LADDER)
+
+
+def test_a_method_of_ones_own_stands_among_the_stored_ones(tmp_path):
+    stored = pd.read_csv(REFERENCE / "study" / "methods.csv")
+    mine = stored[(stored["rate"] == RATE) & stored["method"].isin(["IAC", GRPO])]
+    mine = mine.replace({"method": {"IAC": "mine"}}).assign(n_seeds=5)
+    mine.loc[mine["reading"] == readme.EQUAL, ["difference", "low", "high"]] = 99.0, 98.0, 100.0
+    lower = mine["against"] == f"{GRPO} {LOWER}"
+    mine.loc[(mine["reading"] == readme.EQUAL) & lower, ["difference", "low"]] = 1.0, -98.0
+    (tmp_path / "confirmatory").mkdir()
+    mine.to_csv(tmp_path / "confirmatory" / "methods.csv", index=False)
+    text = readme.among_stored(tmp_path, REFERENCE)
+    lines = [
+        [x.strip() for x in line.split("|")[1:-1]] for line in text.splitlines() if "|" in line
+    ]
+    assert lines[2][0] == "mine"  # it keeps most
+    assert (lines[2][3], lines[2][5], lines[2][6]) == (
+        "+99.0 [98.0, 100.0]",
+        "more / unclear",
+        "yours",
+    )
+    assert len(lines) == 2 + 1 + stored.loc[stored["rate"] == RATE, "method"].nunique() - 1
+    said = text.splitlines()[-1]
+    assert said.startswith("mine ")
+    assert all(word in said for word in ("5 seeds", "GRPO more", "one rate lower unclear"))

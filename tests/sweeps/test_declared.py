@@ -19,7 +19,8 @@ from common.results.files import read_csv, sha256_of
 from common.results.kept import AT, COUNTED, LINE, OF_RUN, PROBLEMS, files, lines_of
 from common.results.run import Run
 from common.sweeps import declared
-from common.sweeps.plan import Scale, Sweep, scales_of
+from common.sweeps.chosen import with_method
+from common.sweeps.plan import Scale, Sweep, experiments, scales_of
 from common.sweeps.reproduce import done, train
 
 SMALL = [word for word in TINY if "pretrain.seed" not in word]
@@ -203,3 +204,20 @@ def test_a_damaged_run_is_not_kept(trained, tmp_path, monkeypatch):
     monkeypatch.setattr(declared, "_base", lambda x: "0")
     with refuses_file(tmp_path / "here" / x.paper / x.run_id / "config.yaml"):
         declared.keep(config)
+
+
+def test_a_method_of_ones_own_runs_next_to_the_studys_own_runs(tmp_path):
+    """GRPO at both rates and the base models are the confirmatory study's, so kept ones count."""
+    (tmp_path / "mine.yaml").write_text("defaults: [ips_grpo, _self_]\nname: mine\n")
+    config = with_method(scales_of("study", "scale=own"), str(tmp_path / "mine.yaml"))
+    found = {(x.table, x.label, x.seed): x for x in experiments(config)}
+    assert {seed for _, _, seed in found} == {10, 11, 12, 13, 14}
+    assert {(table, label) for table, label, _ in found} == {
+        *(("base", "base"), ("lr 3e-6", "GRPO"), ("lr 1e-5", "GRPO"), ("lr 1e-5", "mine"))
+    }
+    mine = found["lr 1e-5", "mine", 10]
+    assert (mine.name, mine.optim.steps) == ("mine", 1200)
+    assert mine.method.advantage["_target_"].endswith("inverse_probability")
+    declared_runs = {x.run_id for x in experiments(scales_of("study", "scale=confirmatory"))}
+    assert {x.run_id for x in found.values() if x.label != "mine"} <= declared_runs
+    assert mine.run_id not in declared_runs
