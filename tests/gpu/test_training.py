@@ -117,7 +117,8 @@ def test_the_gradient_of_a_batch_is_the_cpus(case, tiny, tmp_path):
     for device in ("cpu", "cuda"):
         loop = make_loop(tiny(f"device={device}", *MADE_UP, *CASES[case]), tmp_path / device)
         if batch is None:
-            batch, reward, *_ = loop.rollout(1)
+            drawn, *_ = loop.rollout(1)
+            batch, reward = drawn.batch, drawn.rewards
         row = loop.update(moved(batch, device), (reward - reward.mean()).to(device))
         found.append((row, [p.grad.cpu() for p in loop.model.parameters()]))
     (here, ours), (there, theirs) = found

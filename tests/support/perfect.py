@@ -20,7 +20,7 @@ import yaml
 from scipy.optimize import linprog
 
 from common.backends import snapshots
-from common.comparison.published import published
+from common.comparison.published import naming_runs, other_names, published
 from common.comparison.spec import Spec, spec_of
 from common.config.compose import compose
 from common.config.files import ROOT
@@ -348,17 +348,35 @@ def measured(one: Measure, spec: Spec) -> None:
 
 def together(spec: Spec, row, model: str) -> dict[str, float]:
     """Metric -> value of a run for the printed numbers that it forms with other runs
-    (`Spec.joins`): a minimum belongs to the first run, a maximum to the others, a mean to all."""
+    (`Spec.joined`): a minimum belongs to the first run, a maximum to the others, a mean to all."""
     found: dict[str, float] = {}
-    for one in spec.joins:
-        printed = dict(cells(spec.paper).get((one.table, model, one.method, ""), ()))
-        if (row.table, row.method) not in one.of or one.metric not in printed:
+    how = {(table, metric): (by, of) for table, metric, by, of in spec.joined}
+    named = naming_runs(spec.paper)
+    named = named[named["several"] & (named["model"] == model)]
+    for (table, _, metric), cell in named.groupby(["table", "method", "metric"], sort=False):
+        of = list(zip(cell["of_table"], cell["of_method"], strict=True))
+        if (row.table, row.method) not in of:
             continue
-        first = one.of[0] == (row.table, row.method)
-        metric = spec.metrics.get(one.of_metric, one.of_metric)
-        if one.how == "mean" or first == (one.how == "min"):
-            found[metric] = printed[one.metric]
-        found.setdefault(metric, printed[one.metric])
+        by, of_metric = how[table, metric]
+        ours, value = spec.metrics.get(of_metric, of_metric), float(cell["value"].iloc[0])
+        if by == "mean" or (of[0] == (row.table, row.method)) == (by == "min"):
+            found[ours] = value
+        found.setdefault(ours, value)
+    return found
+
+
+@cache
+def same_runs(paper: str) -> dict[tuple, list]:
+    """(table, method) of a run -> the printed rows (table, method, benchmark) that are the same
+    run, with the printed name of its one benchmark where it has one."""
+    names = other_names(naming_runs(paper)).drop_duplicates(
+        ["table", "method", "of_table", "of_method", "as_benchmark"]
+    )
+    found: dict[tuple, list] = {}
+    for one in names.itertuples():
+        benchmark = "" if pd.isna(one.as_benchmark) else one.as_benchmark
+        of = found.setdefault((one.of_table, one.of_method), [])
+        of.append((one.table, one.method, benchmark))
     return found
 
 
@@ -367,12 +385,12 @@ def targets(
 ) -> dict[str, float]:
     """Metric -> printed value of every printed cell that a run stands for: the cells of its own
     row, and of printed rows that are the same run. A cell that names the step goes first."""
-    same = [one for one in spec.same_runs if (one.of_table, one.of_method) == (table, method)]
-    names = [(table, method), *((one.table, one.method) for one in same)]
+    same = same_runs(spec.paper).get((table, method), [])
+    names = [(table, method), *(one[:2] for one in same)]
     found: dict[str, float] = {}
-    for one in same:  # its one benchmark is printed under another name
-        if one.benchmark:
-            return dict(cells(spec.paper)[one.table, model, one.method, one.benchmark])
+    for of_table, label, named in same:  # its one benchmark is printed under another name
+        if named:
+            return dict(cells(spec.paper)[of_table, model, label, named])
     means = [mean for mean, members in spec.averages.items() if benchmark in members]
     for name in (f"{benchmark}, step {step}", benchmark, *means):
         if name in means and found:
