@@ -137,7 +137,8 @@ def row(gap: Gap, null: float | None, brief: bool = False) -> dict:
     problems = [len(x.problems) for x in values if x.problems]
     shown["n_problems"] = max(problems) if gap.strata else np.nan
     shown["test"] = gap.test
-    shown["subsampling_p"] = np.nan if brief else subsampling_p(gap)
+    pair = [weight for weight, _ in gap.terms] == [1, -1]
+    shown["subsampling_p"] = subsampling_p(*values) if pair and not brief else np.nan
     if not gap.parts and not gap.single:
         return shown
     shown["low"], shown["high"] = gap.ends
@@ -147,14 +148,11 @@ def row(gap: Gap, null: float | None, brief: bool = False) -> dict:
     return shown
 
 
-def subsampling_p(gap: Gap) -> float:
+def subsampling_p(a: Found, b: Found) -> float:
     """Return the p-value of F-GRPO's App. I test of a - b, for n >= 2k, with DRAWS of m = n / 4 of
     the n samples; NaN where it does not apply. The finished runs and the problems are fixed and
     only samples are drawn again. The problems of all shared seeds' pairs of runs are tested
     together."""
-    if [weight for weight, _ in gap.terms] != [1, -1]:
-        return np.nan
-    a, b = (x for _, x in gap.terms)
     if a.counts is None or b.counts is None or (a.n, a.k, a.problems) != (b.n, b.k, b.problems):
         return np.nan
     shared = sorted(set(a.seeds) & set(b.seeds))

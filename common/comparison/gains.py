@@ -9,7 +9,7 @@ Neither accounts for seeds, so the verdict rests on neither.
 import numpy as np
 import pandas as pd
 
-from common.claims.gaps import MIN_SEEDS, combine, on_shared_seeds, subsampling_p
+from common.claims.gaps import MIN_SEEDS, on_shared_seeds, subsampling_p
 from common.claims.judge import Find, finder
 from common.claims.select import Missing
 from common.claims.single import KNOWN
@@ -125,8 +125,10 @@ def _tests(one: dict, find: Find) -> dict[str, float]:
         values = [find(f"gain of {one['method']}", side) for side in sides]
     except Missing:  # of an average, one of its benchmarks
         return {}
-    gap = combine(list(zip((1, -1), on_shared_seeds(values), strict=True)), cluster=True)
-    if gap.strata is None:
+    a, b = on_shared_seeds(values)
+    if a.problems is None or a.problems != b.problems:
         return {}
-    over = over_problems(*gap.parts, strata=gap.strata)
-    return {"p_problems": over.p(), "p_samples": subsampling_p(gap)}
+    paired = a.seeds == b.seeds
+    parts = (a.by_problem - b.by_problem,) if paired else (a.by_problem, -b.by_problem)
+    over = over_problems(*parts, strata=[benchmark for benchmark, _ in a.problems])
+    return {"p_problems": over.p(), "p_samples": subsampling_p(a, b)}
