@@ -19,7 +19,7 @@ from common.experiment import load
 
 
 def test_every_eval_file_is_a_benchmark():
-    assert len([key for key in SETS if key.startswith("eval=")]) == 16
+    assert len([key for key in SETS if key.startswith("eval=")]) == 17
     for file in (ROOT / "configs" / "eval").glob("*.yaml"):
         config = _composed("eval", f"eval={file.stem}")
         if file.stem in ("jsonl", "hub"):

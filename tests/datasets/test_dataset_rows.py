@@ -10,6 +10,7 @@ from dataset_nodes import NODES, loaded
 from refuses import refuses
 
 from common.datasets import rows as dataset_rows
+from common.verifiers.math import verify
 
 
 def test_gpqa_choices_are_shuffled_by_our_own_seed():
@@ -29,6 +30,19 @@ def test_gpqa_choices_are_shuffled_by_our_own_seed():
     assert "".join(letters[:12]) == "".join(
         dataset_rows.gpqa(row, seed=0)["answer"] for row in rows[:12]
     )
+
+
+def test_open_gpqa_shows_no_choice_and_grades_the_text_of_the_right_answer(hub):
+    row = {"Question": "Which sample is larger?", "Correct Answer": " sample B\n",
+           **{f"Incorrect Answer {i}": f"wrong {i}" for i in (1, 2, 3)}}  # fmt: skip
+    key = "eval=gpqa_open"
+    hub(NODES[key]["hub"], NODES[key]["revision"], {"train.parquet": [row]})
+    (prompt,) = loaded(key, config=None, rows=1, kept=1)
+    assert "Which sample is larger?" in prompt.text
+    assert not any(word in prompt.text for word in ("sample B", "wrong", "A."))
+    verdicts = [verify(rf"So it is \boxed{{{said}}}.", prompt.reference, convention="math_verify")
+                for said in ("sample B", "sample C", "B")]  # fmt: skip
+    assert [one.reward for one in verdicts] == [1.0, 0.0, 0.0]
 
 
 @pytest.mark.parametrize(

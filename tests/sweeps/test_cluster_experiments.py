@@ -225,7 +225,7 @@ def test_evaluations_are_as_printed():
         assert [e.temperature] == numbers("evaluation", "temperature (all models)")
         assert e.max_tokens == next(x.eval.max_tokens for x in runs if x.run_id == e.row.trained)
         assert e.eval.prompts["chat"] == "qwen"
-        math = e.row.benchmark not in ("IFEval", "SynLogic", "GPQA")
+        math = e.row.benchmark not in ("IFEval", "SynLogic")
         assert (e.eval.verifier == GRADED) == math
     instructions = {e.row.benchmark: e.eval.prompts["instruction"] for e in found}
     assert instructions["GPQA"] == instructions["AMC"] == "boxed_system"
