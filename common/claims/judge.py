@@ -45,7 +45,8 @@ cluster, the tolerance is the noise of the printed number and of the rerun's
 (common/claims/sizes.py).
 
 A cluster selector of a printed average stands for the benchmarks that it averages (`averages`). The
-test is then over the problems of these benchmarks.
+test is then over the problems of these benchmarks. In a list of benchmarks, too: each that is
+listed has the same weight, and an average shares its weight among its own.
 
 A claim is one hypothesis, however many comparisons it has. Its p-value is that of the partial
 conjunction of its comparisons: all links of an order, `at_least` of a count (docs/evidence.md). The
@@ -204,8 +205,12 @@ def finder(
     seen: dict[str, Found] = {}
 
     def find(place: str, selector: dict) -> Found:
-        key, mean = str(selector), str(selector.get("benchmark"))
-        if key not in seen and mean in averages:
+        key, named = str(selector), selector.get("benchmark")
+        mean = str(named)
+        if key not in seen and isinstance(named, list) and set(named) & set(averages):
+            sets = [find(place, {**selector, "benchmark": one}) for one in named]
+            seen[key] = select(place, selector, rows, counts).of(sets)
+        elif key not in seen and mean in averages:
             found = select(place, {**selector, "benchmark": averages[mean]}, rows, counts)
             seen[key] = replace(found, name=words(selector), benchmarks=(mean,))
         elif key not in seen:

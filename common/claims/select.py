@@ -75,6 +75,22 @@ class Found:
         kept = {name: None if x is None else x[rows] for name, x in arrays.items()}
         return replace(self, seeds=tuple(seeds), **kept)
 
+    def of(self, sets: list["Found"]) -> "Found":
+        """Return a copy of this plain mean over `sets` with their values per problem, if all have
+        them.
+
+        Intervals weigh the m benchmarks behind them alike. The values of a set that averages m_s of
+        them are therefore multiplied by m / (m_s * number of sets).
+        """
+        if any(one.by_problem is None for one in sets):
+            return self
+        sizes = [len({benchmark for benchmark, _ in one.problems}) for one in sets]
+        each = sum(sizes) / len(sets)
+        same = [one.at(list(self.seeds)) for one in sets]
+        wide = [x.by_problem * each / size for x, size in zip(same, sizes, strict=True)]
+        problems = tuple(problem for one in sets for problem in one.problems)
+        return replace(self, by_problem=np.hstack(wide), problems=problems)
+
 
 @dataclass(frozen=True)
 class Counts:

@@ -170,3 +170,22 @@ def test_a_printed_average_is_tested_over_the_problems_of_its_benchmarks():
     whole = Interval(low.value, total**0.5, total**2 * low.df / variance**2)
     assert gap["p"] == pytest.approx(whole.p())
     assert not np.isnan(gap["subsampling_p"])
+
+
+def test_an_average_in_a_list_weighs_as_much_as_the_set_beside_it():
+    a = [counts("A", [8, 6], "b1"), counts("A", [4, 4, 4], "b2"), counts("A", [8, 2], "c")]
+    b = [counts("B", [8, 4], "b1"), counts("B", [4, 4, 0], "b2"), counts("B", [4, 2], "c")]
+    frame, table = cluster(*a, *b)
+    means = frame[frame["benchmark"] != "c"].groupby("method", as_index=False)["value"].mean()
+    one = frame[frame["benchmark"] == "b1"].drop(columns="value").merge(means, on="method")
+    frame = pd.concat([frame, one.assign(benchmark="Avg")])
+    claim = CLAIM | {"cluster": order("A", "B", where={"benchmark": ["Avg", "c"]})}
+    _, gap = decided(claim, frame, table, {"Avg": ["b1", "b2"]})
+    average = (12.5 + 50 / 3) / 2
+    assert gap["difference"] == pytest.approx((average + 25) / 2)
+    assert (gap["n_problems"], gap["test"]) == (7, "single run, over problems and seeds")
+    # b1, b2 and c have the weights 1/4, 1/4 and 1/2; c's differences are 50, 0
+    parts = [(312.5 / 2 / 16, 1), (2500 / 3 / 3 / 16, 2), (1250 / 2 / 4, 1)]
+    total = sum(part for part, _ in parts) + 2 * SEED_SD["small k"] ** 2
+    df = total**2 / sum(part**2 / df for part, df in parts)
+    assert gap["p"] == pytest.approx(Interval(gap["difference"], total**0.5, df).p())
