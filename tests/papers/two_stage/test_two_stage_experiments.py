@@ -120,3 +120,13 @@ def test_the_subsampled_sets_are_three_draws_whose_mean_is_the_printed_cell(tmp_
         assert list(draws) == spec_of("two_stage").averages[name]
         assert [node["seed"] for node in draws.values()] == [0, 1, 2]
         assert {node["subset"] for node in draws.values()} == {128}
+
+
+def test_the_printed_cells_are_of_the_papers_own_number_of_questions():
+    """pass@256 of 256 samples is a share of the questions, in multiples of 1 / questions."""
+    cells = [r for r in printed("two_stage", "table1") if r["metric"] == "pass@256"]
+    for name, questions in spec_of("two_stage").own_problems.items():
+        values = [float(r["value"]) for r in cells if r["benchmark"] == name]
+        shares = [100 * i / questions for i in range(questions + 1)]
+        assert len(values) == 5
+        assert all(min(abs(x - share) for share in shares) <= 0.0501 for x in values)
