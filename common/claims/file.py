@@ -42,6 +42,7 @@ class Claim:
     section: str = ""  # the heading above it
     family: str = REST
     headline: str = ""  # the claim in short, where a first screen shows it
+    premise: str = ""  # id of the claim without which this one says nothing
     ours: Literal[True] = False  # type: ignore[assignment]  # left out: the paper's own sentence
 
     def predicate(self, scope: str) -> Form | None:
@@ -75,6 +76,9 @@ def read(path: Path) -> tuple[About | None, list[Claim]]:
                 claim = claim_of(entry, section)
                 require(claim.id not in claims, "id", claim.id, "is there twice")
                 claims[claim.id] = claim
+    for claim in claims.values():
+        fine = claim.premise in ("", *claims)
+        require(fine, f"{path}: claim {claim.id}: premise", claim.premise, "is no claim's id")
     return about, list(claims.values())
 
 

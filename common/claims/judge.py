@@ -11,6 +11,7 @@
 
 `headline` is a short form of the claim. The claims that have one are shown on a first screen
 (common/report/verdicts.py). `ours: true` marks a reading that is not the paper's sentence.
+`premise: ID` names a claim of the file: where that one fails, this one is not engaged.
 common/claims/file.py reads the list, and common/claims/forms.py has a type for each predicate.
 
 A selector (SEL) is a map of column to value (table, model, method, benchmark, metric, k, unit,
@@ -58,7 +59,7 @@ whole interval lies inside the bounds.
 
 Further verdicts: not run; not claimed here (no predicate in this scope); mechanism not engaged
 (both sides have the same number in every seed and problem, so what the claim is about had no
-effect).
+effect; or its premise fails). A claim that is not engaged stays in its family's correction.
 """
 
 from collections.abc import Callable, Sequence
@@ -178,6 +179,11 @@ def judge(
         known = {name: x for name, x in found.items() if name not in ambiguous}
         decided[scope], behind = _decide(scope, known)
         gaps += behind
+        for claim in (one for one in claims if one.premise in decided[scope]):
+            first, own = decided[scope][claim.premise][0], decided[scope].get(claim.id)
+            if own and own[0] not in WITHOUT and first == "fails":
+                text = f"{own[1]}; {claim.premise} fails"
+                decided[scope][claim.id] = (NOT_ENGAGED, text, own[2])
     verdicts = []
     for claim in claims:
         line = {"claim": claim.claim, "source": claim.source, "id": claim.id}

@@ -43,6 +43,7 @@ ORDER = 'order: [{method: A}, {method: B}], relation: ">"'
         (ORDER, 'range: {of: {}, low: 1}, relation: ">"', ["range={'of': {}, 'low': 1}"]),
         (ORDER, "range: {of: {}, low: 1, where: {k: 1}}", ["range={'of': {}, 'low': 1, 'where'"]),
         ("source:", "ours: no\n  source:", ["ours=False"]),
+        ("source:", "premise: c9\n  source:", ["claim c1: premise=c9"]),
         (
             ORDER,
             'count: {pairs: [[{}, {}]], each: {model: A}, relation: ">", at_least: 1}',

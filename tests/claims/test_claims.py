@@ -196,3 +196,22 @@ def test_ambiguous_selector_is_refused():
     frame = pd.concat([rows({"A": 1, "B": 2}), rows({"A": 1, "B": 2}, model="other")])
     with pytest.raises(UserError, match=r"claim x: laptop.*method=A.*differ in model; name one"):
         verdict(order("A", "B"), frame)
+
+
+@pytest.mark.parametrize(
+    ("first", "word"), [(50.5, "holds"), (60.0, "mechanism not engaged"), (None, "holds")]
+)
+def test_a_claim_says_nothing_where_its_premise_fails(first, word):
+    flat = {"difference": {"a": {"method": "late"}, "b": {"method": "early"}, "relation": "~",
+                           "value": 0, "within": 1}}  # fmt: skip
+    entries = [
+        {"id": "flat", "laptop": flat},
+        {"id": "x", "laptop": order("A", "B"), "premise": "flat"},
+    ]
+    claims = [claim_of({"claim": "c", "source": "s", **entry}) for entry in entries]
+    values = {"early": 50.0, "late": first, "A": 70.3, "B": 64.1}
+    frame = rows({name: value for name, value in values.items() if value is not None})
+    decided, _, _ = judge(claims, {"laptop": frame})
+    line = decided.set_index("id").loc["x"]
+    assert line["laptop"] == word
+    assert line["laptop_numbers"].startswith("70.3 > 64.1")
