@@ -120,6 +120,8 @@ def test_the_method_is_as_printed(name):
     for side in ("low", "high"):
         assert [x.method.loss[f"eps_{side}"]] == numbers(family(x), f"{kind} epsilon {side}")
     focal, swept = x.label.startswith("F-"), re.search(r"gamma=([\d.]+)", x.label)
+    dual = not any(name in x.label for name in ("CISPO", "DS-GRPO"))
+    assert x.method.loss.get("clip_ratio_c") == (3.0 if dual else None)
     if x.label != "DS-GRPO":  # its equation: tests/losses/test_smoothing.py
         assert x.method.advantage["_target_"].endswith(".focal" if focal else ".grpo")
     if swept:

@@ -36,6 +36,7 @@ def test_every_experiment_has_the_papers_regularisers(name):
     assert x.method.aggregation["_target_"] == f"common.losses.aggregate.{mean}"
     assert ("negative_only" in x.method.advantage["_target_"]) == ("_n" in name)
     assert ("gspo" in x.method.loss["_target_"]) == ("gspo" in name)
+    assert x.method.loss.get("clip_ratio_c") == (None if "gspo" in name else 3.0)
 
 
 # ---- the rows of the tables
