@@ -11,6 +11,7 @@ TABLES = {
     "table2": Table("Qwen2.5-7B: group size N = 2, 8, 32, and Delta NLL of rare right answers"),
     "table3": Table("every benchmark: N = 2, 8, 32 and F-GRPO, the runs of Tables 1 and 2"),
     "table4": Table("F-GRPO, the entropy bonus and the KL penalty"),
+    "sequence": Table("GRPO with the 1/T_i of Sec. 2.2", ("cluster_sequence",), rows="all"),
     "sweeps": Table("App. H.3: the gammas that were chosen from", ("cluster_sweeps",), rows="all"),
     # the second version; where it prints results of the first again, they are the same runs
     "table1_v2": Table("Qwen3-4B in place of Qwen2.5-1.5B-Math", BOTH),

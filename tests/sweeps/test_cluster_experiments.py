@@ -21,6 +21,7 @@ pytestmark = pytest.mark.sweep
 CLUSTER = cluster_rows("f_grpo")
 CLUSTER.remove("cluster/qwen7b_base")  # whose samples Delta NLL is of: no row of a table
 PUBLISHED = ROOT / "papers" / "f_grpo" / "published"
+SEQUENCE = "GRPO (sequence mean)"
 RARE = "rare-correct set (1263 trajectories)"
 GRADED = {"_target_": "common.verifiers.math.verify", "convention": "math_verify"}
 NUMBER = re.compile(r"(?<![\w.-])-?\d+(?:\.\d+)?(?:e-?\d+)?(?![\w])")
@@ -66,6 +67,7 @@ def test_every_row_of_both_versions_has_one_experiment():
                 wanted.add((line["model"], line["method"].removesuffix(" (N=8)")))
     rows = [row(name) for name in CLUSTER]
     wanted = {one for one in wanted if one[0] != "Maze Transformer"}
+    wanted.add(("Qwen2.5-7B", SEQUENCE))  # in addition
     assert sorted((x.model.name, x.label) for x in rows) == sorted(wanted)
 
 
@@ -93,7 +95,8 @@ def test_training_is_as_printed(name):
     assert "end of each epoch" in printed()["evaluation", "checkpoint saving"]
     assert x.eval.every == epoch
     assert printed()["training", "loss aggregation"] == "token-mean"
-    assert x.method.aggregation == {"_target_": "common.losses.aggregate.token_mean"}
+    mean = "sequence_mean_token_mean" if x.label == SEQUENCE else "token_mean"
+    assert x.method.aggregation == {"_target_": f"common.losses.aggregate.{mean}"}
     assert "math-verify" in printed()["training", "verifier"]
     assert x.data.verifier == GRADED
 
