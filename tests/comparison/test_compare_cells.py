@@ -88,6 +88,14 @@ def test_problems_of_the_papers_own_widen_the_interval():
         assert cells.compare_cells(*given)["high"][0] == pytest.approx(50 + half)
 
 
+def test_rare_answers_have_their_own_number_beside_the_printed_one():
+    metric = "delta_NLL_rare"
+    found = rerun(0.5, stderr=0.1).assign(metric=metric, n_samples=400)
+    given = printed(0.68, "0.68", metric), found, pd.DataFrame(), NO_RUNS
+    one = cells.compare_cells(PLAIN, *given).iloc[0]
+    assert {"400", "40000"} <= set(one["reason"].split())
+
+
 def test_the_counts_give_the_spread_over_samples():
     name = {"table": "t", "model": "m", "method": "A", "benchmark": "b", "seed": 0, "step": 1}
     counts = pd.DataFrame({"problem_id": ["x", "y"], "n": 4, "c": [1, 4]}).assign(**name)
