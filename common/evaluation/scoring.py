@@ -30,6 +30,7 @@ from common.results.files import read_csv, read_jsonl, write_jsonl_gz
 from common.results.run import Run
 
 KEPT = ("problem_id", "sample", "outcome", "tokens", "stopped")
+MEASURED = ["log_prob", "entropy", "drawn_entropy"]  # the last at the samples' own temperature
 
 
 def score(
@@ -37,8 +38,8 @@ def score(
 ) -> Path:
     """Score the samples of the run folder `x.scores` with `x.model`; return the run folder.
 
-    samples/ then holds log_prob and entropy of each response, sums over its tokens in nats, in
-    place of its text. `last` is as in `_load`. Raises UserError if those samples are not finished,
+    samples/ then holds MEASURED of each response, sums over its tokens in nats, in place of its
+    text. `last` is as in `_load`. Raises UserError if those samples are not finished,
     or lack token ids.
     """
     home = x.path.parent / str(x.scores)
@@ -54,6 +55,7 @@ def _exact(
     x: Evaluate, run: Run, home: Path, last: dict, on_chunk: Callable[[], None]
 ) -> pd.DataFrame:
     texts = {row["id"]: row["text"] for row in read_jsonl(home / "problems.jsonl.gz")}
+    drawn = None if x.temperature in (0, 1) else x.temperature
 
     def made(starts: list[int]) -> Iterator[tuple[int, pd.DataFrame]]:
         for start, rows in _chunks(home):
@@ -61,9 +63,9 @@ def _exact(
                 continue
             on_chunk()
             model, tokenizer = _load(x.model, x, last)
-            found = scores(model, pairs(rows, texts, tokenizer))
-            sums = [tuple(round(float(one.sum()), 4) for one in both) for both in found]
-            measured = pd.DataFrame(sums, columns=["log_prob", "entropy"])
+            found = scores(model, pairs(rows, texts, tokenizer), also=drawn)
+            sums = [tuple(round(float(one.sum()), 4) for one in values) for values in found]
+            measured = pd.DataFrame(sums, columns=MEASURED[: len(sums[0])])
             yield start, pd.concat([pd.DataFrame(rows)[[*KEPT]], measured], axis=1)
 
     total = int(read_csv(home / "counts.csv", COUNTS)["n"].sum())

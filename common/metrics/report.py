@@ -55,13 +55,17 @@ def from_samples(rows: pd.DataFrame, benchmark: str) -> pd.DataFrame:
 
 def from_scores(rows: pd.DataFrame, benchmark: str) -> pd.DataFrame:
     """Return the rows of one benchmark from a model's scores of its samples
-    (evaluation/scoring.py): problem_id, tokens, log_prob, entropy. Both metrics are means over
-    responses of their means over tokens.
+    (evaluation/scoring.py): problem_id, tokens, log_prob, entropy and, where samples were drawn at
+    another temperature than 1, drawn_entropy. All metrics are means over responses of their means
+    over tokens.
 
     exact_token_entropy   of H(p_t), the model's own next token, temperature 1 (two_stage App. C.5)
     exact_token_nll       of -log p of the token that was drawn
+    exact_drawn_entropy   of H(p_t) at the temperature at which the samples were drawn
     """
     sums = {"exact_token_entropy": -rows["entropy"], "exact_token_nll": rows["log_prob"]}
+    if "drawn_entropy" in rows:
+        sums["exact_drawn_entropy"] = -rows["drawn_entropy"]
     columns = [
         (metric, "nats", token_entropy(rows["problem_id"], one, rows["tokens"]))
         for metric, one in sums.items()

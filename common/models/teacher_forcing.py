@@ -25,10 +25,12 @@ def scores(
     pairs: list[Pair],
     *,
     temperature: float = 1.0,
+    also: float | None = None,
     tokens: int = TOKENS,
     logits: int = LOGITS,
-) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """Return (log_prob, entropy), in nats, of each response's tokens, (T_i,) float32 on the CPU.
+) -> list[tuple[torch.Tensor, ...]]:
+    """Return (log_prob, entropy), in nats, of each response's tokens, (T_i,) float32 on the CPU;
+    with `also` a third, the entropy at that temperature.
 
         log_prob_t = log p(y_t | prompt, y_<t),  entropy_t = -sum_v p(v | ..) log p(v | ..),
         p = softmax(logits / temperature)
@@ -45,12 +47,12 @@ def scores(
         for batch in batches([len(a) + len(b) for a, b in pairs], tokens):
             whole = [[*pairs[i][0], *pairs[i][1]] for i in batch]
             first = min(len(pairs[i][0]) for i in batch) - 1
-            log_prob, entropy = _of_sequences(model, whole, temperature, logits, first)
+            values = _of_sequences(model, whole, temperature, also, logits, first)
             for row, i in enumerate(batch):
                 # the prompt's last token predicts the first of the response
                 start = len(pairs[i][0]) - 1 - first
                 own = slice(start, start + len(pairs[i][1]))
-                found[i] = log_prob[row, own], entropy[row, own]
+                found[i] = tuple(one[row, own] for one in values)
     return found
 
 
@@ -67,10 +69,10 @@ def batches(lengths: list[int], tokens: int) -> list[list[int]]:
 
 
 def _of_sequences(
-    model, whole: list[list[int]], temperature: float, logits: int, first: int
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return log_prob and entropy of each token after position `first`, (B, L - 1 - first); no
-    softmax is computed for earlier tokens. Padding is on the right, where no token of a sequence
+    model, whole: list[list[int]], temperature: float, also: float | None, logits: int, first: int
+) -> list[torch.Tensor]:
+    """Return the values of each token after position `first`, (B, L - 1 - first); no softmax is
+    computed for earlier tokens. Padding is on the right, where no token of a sequence
     sees it."""
     import torch
 
@@ -88,7 +90,8 @@ def _of_sequences(
         out = model(input_ids=read, past_key_values=cache, use_cache=True, logits_to_keep=own)
         if end > first:
             wanted = ids[:, end - own + 1 : end + 1]
-            both = log_prob_and_entropy(out.logits, wanted, temperature)
-            parts.append([one.cpu() for one in both])
-    log_prob, entropy = (torch.cat(some, 1) for some in zip(*parts, strict=True))
-    return log_prob, entropy
+            values = list(log_prob_and_entropy(out.logits, wanted, temperature))
+            if also is not None:
+                values.append(log_prob_and_entropy(out.logits, wanted, also)[1])
+            parts.append([one.cpu() for one in values])
+    return [torch.cat(some, 1) for some in zip(*parts, strict=True)]

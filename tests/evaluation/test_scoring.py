@@ -49,12 +49,16 @@ def test_scores_are_exact_on_the_ids_that_were_drawn(drawn, monkeypatch, tmp_pat
         log_probs, entropies = plain_scores(model, prompt, sample["ids"])
         assert row["log_prob"] == pytest.approx(log_probs.sum().item(), abs=2e-4)
         assert row["entropy"] == pytest.approx(entropies.sum().item(), abs=2e-4)
+        _, drawn_at = plain_scores(model, prompt, sample["ids"], drawn.temperature)
+        assert row["drawn_entropy"] == pytest.approx(drawn_at.sum().item(), abs=2e-4)
         assert sample["raw_log_prob"] == pytest.approx(row["log_prob"], abs=2e-4)
     found = read_csv(run / "metrics.csv").set_index("metric")
     table = pd.DataFrame(scored)
     means = (table["entropy"] / table["tokens"]).groupby(table["problem_id"]).mean()
     assert found["value"]["exact_token_entropy"] == pytest.approx(means.mean())
-    assert found["n_samples"].tolist() == [8, 8]
+    own = (table["drawn_entropy"] / table["tokens"]).groupby(table["problem_id"]).mean()
+    assert found["value"]["exact_drawn_entropy"] == pytest.approx(own.mean())
+    assert found["n_samples"].tolist() == [8, 8, 8]
     nll = read_csv(home / "metrics.csv").set_index("metric")["value"]["token_nll_per_response"]
     assert found["value"]["exact_token_nll"] == pytest.approx(nll, abs=1e-4)
     assert nll < 0.8 * found["value"]["exact_token_entropy"]  # what the nucleus leaves out
