@@ -163,6 +163,11 @@ def llama(system: str | None, user: str) -> str:
     return f"<|begin_of_text|>{turns}<|start_header_id|>assistant<|end_header_id|>\n\n"
 
 
+def llama_chatml(system: str | None, user: str) -> str:
+    """Return ChatML after Llama's begin token, which vLLM puts before a text by itself."""
+    return "<|begin_of_text|>" + qwen(system, user)
+
+
 def r1_distill(system: str | None, user: str) -> str:
     """Return the text for DeepSeek-R1-Distill. Its template opens the thought, so a response only
     holds the closing tag: see `opened` of common/verifiers/format.py."""
@@ -185,7 +190,7 @@ def cwm(system: str | None, user: str) -> str:
 WORDS = (bare, helpful, boxed_system, boxed_user, think_tags, simple_evals, simple_evals_boxed)
 OWN = "model"  # the chat that is the template of the model's own tokenizer
 INSTRUCTIONS = {f.__name__: f for f in (*WORDS, number_only, letter, code)}
-CHATS = {f.__name__: f for f in (plain, qwen, qwen_no_think, llama, r1_distill, cwm)}
+CHATS = {f.__name__: f for f in (plain, qwen, qwen_no_think, llama, llama_chatml, r1_distill, cwm)}
 
 
 def render(row: dict, *, instruction: str, chat: str | None) -> str:

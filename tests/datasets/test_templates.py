@@ -36,6 +36,7 @@ def test_chats():
         "<|start_header_id|>user<|end_header_id|>\n\nu<|eot_id|>"
         "<|start_header_id|>assistant<|end_header_id|>\n\n"
     )
+    assert templates.llama_chatml("s", "u") == "<|begin_of_text|>" + templates.qwen("s", "u")
     opened = "<｜begin▁of▁sentence｜>s<｜User｜>u<｜Assistant｜><think>\n"
     assert templates.r1_distill("s", "u") == opened
 
