@@ -11,6 +11,7 @@ pytest.importorskip("verl", reason="verl is not installed here: make test-cluste
 
 from omegaconf import OmegaConf
 from tensordict import TensorDict
+from verl.trainer.ppo.core_algos import agg_loss
 
 from common import controllers
 from common.advantages import sign
@@ -107,6 +108,29 @@ def test_every_log_prob_of_a_step_has_their_own_temperature(made, of_log_prob, e
             step(batch, {})
     names = ("compute_log_prob", "compute_ref_log_prob", "update_actor")
     assert passes == [(name, expected) for name in names]
+
+
+def test_the_entropy_of_a_row_with_token_sums_is_in_nats_a_token(made, monkeypatch):
+    """Three tokens of 0.5, 1 and 0.9 nats in two responses; the last row is verl's padding."""
+    one, _ = made("dr_grpo", "sampling.max_tokens=100")
+    mask = torch.tensor([[1, 1], [1, 0], [0, 0]])
+    fields = {"entropy": torch.tensor([[0.5, 1.0], [0.9, 0], [7, 7]]), "response_mask": mask}
+    logged = {}
+
+    def verls(self, batch, metrics):
+        actor = self.config.actor_rollout_ref.actor
+        how = actor.loss_agg_mode, actor.loss_scale_factor
+        said = agg_loss(fields["entropy"], mask, how[0], loss_scale_factor=how[1])
+        metrics["actor/entropy"] = logged["verl"] = said.item()
+        return batch
+
+    monkeypatch.setattr(v1.Trainer, "_compute_old_log_prob", verls)
+    monkeypatch.setattr(TensorDict, "to_padded_tensor", lambda self: self)
+    monkeypatch.setattr(v1, "get", lambda *_: TensorDict(fields, batch_size=3))
+    metrics = {}
+    assert one._compute_old_log_prob(Batch, metrics) is Batch
+    assert metrics == {"actor/entropy": pytest.approx(0.8)}
+    assert logged["verl"] < 0.02
 
 
 def test_the_controller_sees_solve_rate_and_entropy_and_sets_the_advantage(made, monkeypatch):

@@ -16,7 +16,7 @@ PREFIX = "rlvr/"  # marks our own metrics among verl's, see experiment_trainer.p
 COLUMN_OF = {  # verl's metrics that mean what the local backend's columns mean
     "actor/lr": "lr",
     "actor/grad_norm": "grad_norm",
-    "actor/entropy": "entropy",  # before the update, aggregated as the loss is
+    "actor/entropy": "entropy",  # before the update, nats a token (trainer.py)
     "actor/pg_loss": "loss",  # without entropy bonus and KL term
     "actor/pg_clipfrac": "clipped",
     "actor/kl_loss": "kl",

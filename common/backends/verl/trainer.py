@@ -13,6 +13,7 @@ from verl.workers.utils.padding import response_to_nested
 from common.backends.verl import plugin, v1
 from common.backends.verl.rows import PREFIX
 from common.losses import contributions
+from common.losses.aggregate import token_mean
 from common.results.files import write_json
 
 STATE = "controller.json"  # next to verl's own files of a checkpoint
@@ -35,6 +36,16 @@ class MethodTrainer(v1.Trainer):
         if (temperature := self.config.algorithm.log_prob_temperature) is not None:
             with open_dict(self.config):
                 self.config.actor_rollout_ref.rollout.temperature = temperature
+
+    def _compute_old_log_prob(self, batch, metrics: dict):
+        """Compute the old log-probabilities. The logged entropy is the mean over all tokens, in
+        nats, as on the local backend: verl aggregates it as the loss, and a loss need not be a mean
+        over tokens."""
+        batch = super()._compute_old_log_prob(batch, metrics)
+        data = v1.get(batch, "entropy", "response_mask").to_padded_tensor()
+        weights = token_mean(data["response_mask"])
+        metrics["actor/entropy"] = (weights * data["entropy"]).sum().item()
+        return batch
 
     def _compute_advantage(self, batch, metrics: dict):
         controller = self.config.algorithm.controller
