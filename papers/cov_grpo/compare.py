@@ -23,7 +23,7 @@ def stability(log: pd.DataFrame) -> dict[str, float]:
     entropy_range  largest minus smallest block after the horizon; a run that ends by then has its
                    last block alone, so 0
     entropy_swing  largest rise after a low, max_t H_t - min_{s<=t} H_s, over all steps
-    entropy_drop   first block minus the smallest: collapse
+    entropy_change |last block minus first|, whether it rises or falls
     entropy_jitter mean |H_{t+1} - H_t| of single steps
     """
     curve = blocks(log, ["entropy"])
@@ -32,7 +32,7 @@ def stability(log: pd.DataFrame) -> dict[str, float]:
     return {
         "entropy_range": late.max() - late.min(),
         "entropy_swing": (H - H.cummin()).max(),
-        "entropy_drop": H.iloc[0] - H.min(),
+        "entropy_change": abs(H.iloc[-1] - H.iloc[0]),
         "entropy_jitter": log["entropy"].diff().abs().mean(),
     }
 
