@@ -9,6 +9,10 @@ from pathlib import Path
 import pandas as pd
 
 from common.comparison.training import logged, phases
+from common.evaluation.checkpoints import COUNTS
+from common.metrics.fits import fit_power_law
+from common.results.files import read_csv
+from papers.fade.fits.tables import curves
 
 BALANCED = {  # sec 8: sign-balanced weights, by method file
     "binary_contrastive", "easy_power", "grpo", "max_rl", "mean_only", "pass_at_k_chen",
@@ -26,8 +30,8 @@ def logged_rows(root: Path, rows: pd.DataFrame) -> list[pd.DataFrame]:
 
     They hold entropy and the controller's alpha and delta along training, and the step (a rollout
     of 10 optimiser steps) of the run's chosen checkpoint, where LiveCodeBench v6 reaches its
-    plateau (Sec. 11.2). Next to them stands Table 10, the least and the largest ratio of rho_perp
-    over the checkpoints whose hidden states were measured by hand.
+    plateau (Sec. 11.2). Next to them stand `shapes`, and Table 10, the least and the largest ratio
+    of rho_perp over the checkpoints whose hidden states were measured by hand.
     """
     found = logged(root, "fade", rows, lambda log: phases(log, ["entropy", "alpha", "delta"]))
     peak = rows[(rows["benchmark"] == "LiveCodeBench v6") & (rows["metric"] == "pass@1")]
@@ -37,7 +41,27 @@ def logged_rows(root: Path, rows: pd.DataFrame) -> list[pd.DataFrame]:
         metric="steps_to_peak",
         value=peak["step"],
     )
-    return [found, peak, *table10(root)]
+    return [found, peak, shapes(root, rows), *table10(root)]
+
+
+def shapes(root: Path, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return two measures of each evaluation of LiveCodeBench v6 with 100 samples or more a
+    problem: slope_b, the exponent of the fit to its pass@k (Fig. 6 left), and solve_rates_apart,
+    the percent of problems with a solve rate below 0.2 or above 0.8 (Fig. 10; our bounds)."""
+    counted = (rows["benchmark"] == "LiveCodeBench v6") & (rows["metric"] == "pass@100")
+    names, parts = ["table", "model", "method", "seed", "step", "run_id"], []
+    for row in rows.loc[counted, names].to_dict("records"):
+        path = root / "fade" / row["run_id"] / "counts.csv"
+        if not path.exists():  # as of the log of a run whose folder is elsewhere
+            continue
+        counts = read_csv(path, COUNTS)
+        ks, values = curves(counts)
+        rate = counts["c"] / counts["n"]
+        found = {"slope_b": fit_power_law(ks, values.mean(0)[None])[0, 1]}
+        found["solve_rates_apart"] = 100 * ((rate < 0.2) | (rate > 0.8)).mean()
+        row |= {"table": f"{row['table']}, logged", "benchmark": "training"}
+        parts += [row | {"metric": name, "value": value} for name, value in found.items()]
+    return pd.DataFrame(parts)
 
 
 def table10(root: Path) -> list[pd.DataFrame]:

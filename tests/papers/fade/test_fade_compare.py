@@ -1,13 +1,14 @@
 """FADE's published numbers and their claims."""
 
 import pandas as pd
+import pytest
 
 from common.claims.file import load
 from common.claims.judge import judge
 from common.comparison import compare
 from common.comparison.spec import spec_of
 from common.results.files import write_csv
-from papers.fade.compare import table10
+from papers.fade.compare import shapes, table10
 
 SPEC = spec_of("fade")
 HOME = compare.ROOT / "papers" / "fade"
@@ -36,3 +37,19 @@ def test_hidden_states_that_were_measured_by_hand_decide_table_10(tmp_path):
     assert verdicts["cluster"].tolist() == ["holds", "holds"]
     assert verdicts["cluster_numbers"].tolist() == ["3.2", "3.2"]
     assert table10(tmp_path / "none") == []
+
+
+def test_the_slope_and_the_bimodal_share_are_of_an_evaluations_counts(tmp_path):
+    """The 1 - pass@k of solve rates that are Beta(b, 1)'s quantiles falls as k^-b."""
+    about = {"table": "table3", "model": "M", "method": "GRPO", "seed": 1, "step": 4000}
+    rows = pd.DataFrame([about | {"benchmark": "LiveCodeBench v6", "metric": "pass@100"}] * 2)
+    rows = rows.assign(run_id=["here", "elsewhere"])
+    rate = ((pd.Series(range(2000)) + 0.5) / 2000) ** 2  # b = 1/2
+    counts = {"problem_id": rate.index, "n": 10_000, "c": (10_000 * rate).astype(int)}
+    counts = pd.DataFrame({"benchmark": "LiveCodeBench v6"} | counts)
+    write_csv(tmp_path / "fade" / "here" / "counts.csv", counts)
+    found = shapes(tmp_path, rows).set_index("metric")
+    assert set(found["table"]) == {"table3, logged"}
+    assert found["value"]["slope_b"] == pytest.approx(0.5, abs=0.1)
+    low, high = 0.2**0.5, 0.8**0.5
+    assert found["value"]["solve_rates_apart"] == pytest.approx(100 * (1 - high + low), abs=0.1)

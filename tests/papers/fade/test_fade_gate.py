@@ -17,6 +17,7 @@ from papers.fade.launch import TABLES
 from slurm import cost
 from slurm.tables import Wanted, chosen
 
+LARGE = ("grpo", "power_2", "power_asym", "fade_h1", "asym_05")
 PRINTED = {"pass@1": (15.2, 1.2), "pass@10": (42.3, 2.0), "pass@100": (52.2, 2.2)}
 
 
@@ -107,4 +108,8 @@ def test_trainings_wait_for_their_gates_and_these_for_what_they_read():
     seen = cost.outlook(listed, load_profile("h100-2x8"))
     assert not seen.refused
     assert {jobs[name].key for name in whole.needs} <= seen.estimates.keys()
-    assert not chosen("fade", TABLES, Wanted(table="table5")).gates
+    large = chosen("fade", TABLES, Wanted(table="table5")).gates
+    assert {one.gate.name: one.rows for one in large} == {
+        "gate-sft_cwm32b": {f"cwm32b_{name}" for name in LARGE},
+        "gate-entropy_1_cwm32b": {"cwm32b_fade_h1"},
+    }
