@@ -78,10 +78,26 @@ def test_fig_14s_claim_has_the_ratios_of_its_rows():
     claims = {claim.id: claim for claim in file.load(ROOT / "papers" / "fade" / "claims.yaml")}
     trend = claims["scale_entropy"].cluster
     rows = {x.label: x for x in compositions.runs("fade", "cluster_fig14")}
-    grpo = load(["experiment=cluster/qwen7b_grpo"], "fade")
+    mean = load(["experiment=cluster/qwen7b_mean_grpo"], "fade")
     weights = [
         largest_weight(bind(x.method), x.sampling.group_size, x.reward, {})
-        for x in (grpo, *(rows[one["method"]] for one in trend.of))
+        for x in (mean, *(rows[one["method"]] for one in trend.of))
     ]
     assert len(rows) == len(trend.of)
     assert trend.at == pytest.approx([w / weights[0] for w in weights[1:]], abs=5e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "times"),
+    # max |A| of mean GRPO at G = 16, 15/16, over the method's: sqrt(15) with the deviation, 2 * 15/16
+    # at delta = 0.5, and 15/16 squared for Power alpha = 2
+    [("mean_grpo", 1), ("grpo", 15**0.5 / 16), ("asym_05", 0.5), ("power_2", 16 / 15)],
+)
+def test_cluster_rows_have_mean_grpos_eta_times_largest_weight(name, times):
+    verl = pytest.importorskip("common.backends.verl.config")
+    row = f"experiment=cluster/qwen7b_{name}"
+    assert verl.learning_rate(load([row], "fade")) == pytest.approx(1e-7 * times, rel=1e-4)
+    other = "{_target_:common.advantages.group.grpo,unbiased:false,epsilon:1e-6}"
+    x = load([row, f"+optim.equalise_to={other}"], "fade")
+    factor = 15**0.5 / (15 / 16)
+    assert verl.learning_rate(x) == pytest.approx(1e-7 * times * factor, rel=1e-4)
