@@ -98,6 +98,11 @@ class Experiment:
             ("eval.full_at", self.eval.full_at, []),
         ):
             require(value == off or local, key, value, f"is for backend=local; set it to {off}")
+        over, least = self.optim.decay_over, max(self.optim.steps, self.optim.warmup_steps + 1)
+        remedy = (
+            f"must be at least {least}, the run's steps and more than its warm-up; null: constant"
+        )
+        require(over is None or over >= least, "optim.decay_over", over, remedy)
         from common.methods.binding import check
 
         check(self.bound, self.sampling.group_size, self.reward)
@@ -118,11 +123,14 @@ class Experiment:
         it runs, how it is monitored and where a comparison shows it, and with the hashes of the
         local files and user-defined functions that it names.
 
-        The learning rate is constant after its warm-up, so a shorter run is the beginning of a
-        longer one. The number of steps is therefore left out, unless it is 0. A method with a
-        schedule over the steps states their number itself (`steps` of fade_log_schedule)."""
+        The learning rate is constant after its warm-up or falls over `decay_over` steps, so a
+        shorter run is the beginning of a longer one. The number of steps is therefore left out,
+        unless it is 0. A method with a schedule over the steps states their number itself (`steps`
+        of fade_log_schedule)."""
         config = {key: value for key, value in asdict(self).items() if key not in NOT_IDENTITY}
         del config["optim"]["gradient_checkpointing"]  # changes memory only
+        if self.optim.decay_over is None:  # stored runs lack the keys
+            del config["optim"]["decay_over"], config["optim"]["decay_to"]
         if self.optim.dtype == "float32":  # stored runs lack the key
             del config["optim"]["dtype"]
         config["eval"] = {key: x for key, x in config["eval"].items() if x != []}  # as above

@@ -361,11 +361,11 @@ class Loop:
             return self.method.token_weights(log_prob, *given)
 
     def set_lr(self, step: int, arguments: dict) -> float:
-        """Set and return the learning rate: linear warm-up, then constant; equalised with
-        `optim.equalise_to` at this step."""
+        """Set and return the learning rate of the schedule, equalised with `optim.equalise_to` at
+        this step."""
         x = self.x
         lr = rate.equalised(
-            x.optim.lr * min(1.0, step / max(1, x.optim.warmup_steps)),
+            rate.scheduled(x.optim, step),
             self.method,
             to=x.optim.equalise_to,
             group_size=x.sampling.group_size,

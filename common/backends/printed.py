@@ -160,7 +160,7 @@ def derived(x: Experiment, sampled: EvalSampling | None = None) -> dict[str, Any
     problems = [stated(node) or 0 for node in x.data.benchmarks.values()]
     known: dict[str, Any] = {
         "optimizer": "AdamW",
-        "scheduler": "constant",
+        "scheduler": "cosine_with_min_lr" if o.decay_over else "constant",
         "ppo_epochs": 1,
         "top_p": 1.0,
         "top_k": -1,
@@ -168,7 +168,7 @@ def derived(x: Experiment, sampled: EvalSampling | None = None) -> dict[str, Any
         "system": "synchronous",
         "mini_batch": s.prompts // o.mini_batches,
         "completions": s.prompts * s.group_size // o.mini_batches,
-        "warmup_ratio": o.warmup_steps / o.steps if o.steps else MISSING,
+        "warmup_ratio": o.warmup_steps / (o.decay_over or o.steps) if o.steps else MISSING,
         "filtered": train.get("solve_rate") is not None,
         "grader": first.get("convention", grader),
         "format": more[0].get("convention", "matched") if more else "none",

@@ -173,6 +173,10 @@ class Optim:
     steps: NonNegativeInt  # rollout steps; 0 evaluates the base model
     mini_batches: PositiveInt  # optimiser steps per rollout
     micro_batch: PositiveInt  # sequences per forward-backward pass; changes memory, not results
+    # rollout steps at which a cosine that begins after the warm-up has come down to decay_to x lr;
+    # None: constant
+    decay_over: PositiveInt | None = None
+    decay_to: PositiveFloat = 0.1
     # a layer's states are computed again for its gradient, which changes memory and time, never the
     # result
     gradient_checkpointing: bool = False

@@ -1,10 +1,25 @@
 """The learning rate at which methods with weights of different size are compared."""
 
+import math
 from dataclasses import replace
 
 from common.config.resolve import resolve
-from common.config.schema import Reward
+from common.config.schema import Optim, Reward
 from common.methods.binding import Bound, all_groups, group_weights, largest_weight, observe
+
+
+def scheduled(optim: Optim, step: int) -> float:
+    """Return the learning rate of a rollout step, from 1 on: a linear warm-up of W steps to `lr`,
+    then lr, or with `decay_over` D and `decay_to` d
+
+        lr (d + (1 - d) (1 + cos(pi (step - W) / (D - W))) / 2)
+
+    Peers: verl cosine with min_lr_ratio, transformers cosine_with_min_lr
+    """
+    W, D, d = optim.warmup_steps, optim.decay_over, optim.decay_to
+    if D is None or step <= W:
+        return optim.lr * min(1.0, step / max(1, W))
+    return optim.lr * (d + (1 - d) * (1 + math.cos(math.pi * (step - W) / (D - W))) / 2)
 
 
 def equalised(

@@ -254,6 +254,16 @@ def test_the_learning_rate_warms_up_then_stays(tiny, tmp_path):
     assert make_loop(tiny("optim.warmup_steps=0"), tmp_path).set_lr(1, {}) == 1e-3
 
 
+def test_a_cosine_ends_at_its_share_of_the_rate(tiny, tmp_path):
+    words = ["optim.warmup_steps=4", "optim.decay_over=24", "optim.decay_to=0.1", "optim.lr=1e-3"]
+    loop = make_loop(tiny(*words), tmp_path)
+    found = [loop.set_lr(step, {}) for step in (2, 4, 14, 24)]
+    assert found == pytest.approx([5e-4, 1e-3, 5.5e-4, 1e-4])
+    for words in (["optim.decay_over=24", "optim.steps=25"], ["optim.decay_over=2"]):
+        with refuses("optim.decay_over", words[0].partition("=")[2]):
+            tiny(*words)
+
+
 def test_the_learning_rate_is_scaled_to_another_methods_largest_weight(tiny, tmp_path):
     # G = 16, rewards 0 and 1. GRPO's largest weight: one right of 16, (15/16) / std with std =
     # sqrt(15/16 * 1/16) = sqrt(15)/16, so sqrt(15); mean GRPO's is 15/16.

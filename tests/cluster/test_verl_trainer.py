@@ -233,3 +233,19 @@ def test_covariances_are_of_the_whole_step_and_of_advantages_without_token_weigh
     metrics = {}
     one._compute_advantage(Batch, metrics)
     assert metrics == {}  # no group with a gradient: missing, not 0
+
+
+def test_a_cosine_falls_over_its_own_steps_and_not_over_the_runs(made, monkeypatch):
+    """What verl's scheduler is told by the trainer of every run."""
+    from common.backends.verl.experiment_trainer import ExperimentTrainer
+
+    words = ["optim.steps=3", "optim.decay_over=300", "optim.decay_to=0.1", "optim.warmup_steps=30"]
+    one, _ = made("grpo", *words)
+    optim = one.config.actor_rollout_ref.actor.optim
+    optim.total_training_steps = 3  # as verl sets it before it makes its workers
+    monkeypatch.setattr(trainer.MethodTrainer, "_init_resource_pool_mgr", lambda self: None)
+    one.role_worker_mapping = {}
+    one.__class__ = ExperimentTrainer
+    one._init_resource_pool_mgr()
+    assert (optim.lr_scheduler_type, optim.min_lr_ratio) == ("cosine", 0.1)
+    assert (optim.total_training_steps, optim.lr_warmup_steps) == (300, 30)

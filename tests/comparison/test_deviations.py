@@ -18,10 +18,7 @@ HELD = {  # paper -> the printed settings that some row does not have
     "two_stage": {"loss aggregation"},  # the token mean of the code that it follows
     "cov_grpo": {
         "training steps",  # 200, for Table 3; Table 2's checkpoint is another matter
-        "max_steps 1.5B",
-        "max_steps 7B",
-        "warmup ratio",  # 10 steps, of 100
-        "lr scheduler",  # the repository's; the paper does not say
+        "max_steps 1.5B",  # 200 of the 300 of its schedule
         "advantage",  # its epsilon
         "seed",
         "reward functions 7B",  # the repository's; the paper adds the format

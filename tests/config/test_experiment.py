@@ -243,6 +243,7 @@ def test_run_id_changes_with_what_the_numbers_depend_on_and_with_nothing_else():
     memory = ("checkpoint_every=7", "keep_state=true", "optim.gradient_checkpointing=true")
     same = ("optim.steps=199", "sampling.log_prob_temperature=1.0")  # as in sampling; constant rate
     assert "log_prob_temperature" not in base.identity["sampling"]  # stored runs lack it
+    assert "decay_over" not in base.identity["optim"]  # stored runs lack it
     for override in (*apart, *memory, *same):
         assert load([override], "f_grpo").run_id == base.run_id
     changes = [
@@ -251,6 +252,7 @@ def test_run_id_changes_with_what_the_numbers_depend_on_and_with_nothing_else():
         "sampling.log_prob_temperature=0.9",
         "sampling.max_tokens=19", "optim.lr=2e-4", "optim.betas=[0.9,0.99]",
         "optim.weight_decay=0", "optim.grad_clip=2", "optim.warmup_steps=1", "optim.steps=0",
+        "optim.decay_over=200",
         "optim.mini_batches=4", "eval.n=512", "eval.k=[1,2]", "eval.temperature=0.9",
         "eval.max_tokens=19", "eval.every=10", "eval.curve_n=32", "eval.batch=1024",
         "eval.rare_nll_samples=0", "method.advantage.unbiased=false", "method.kl_coef=0.1",

@@ -35,6 +35,9 @@ class ExperimentTrainer(MethodTrainer):
         return "memory" in self.config.actor_rollout_ref.rollout.engine_kwargs
 
     def _init_resource_pool_mgr(self):
+        if over := self.config.algorithm.decay_over:  # verl has set the number of the run's steps
+            with open_dict(self.config):
+                self.config.actor_rollout_ref.actor.optim.total_training_steps = over
         super()._init_resource_pool_mgr()
         for role in self.role_worker_mapping:  # no critic: our methods have none
             self.role_worker_mapping[role] = ray.remote(PolicyWorker)

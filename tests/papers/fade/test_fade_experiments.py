@@ -89,8 +89,8 @@ def test_fig_14s_claim_has_the_ratios_of_its_rows():
 
 @pytest.mark.parametrize(
     ("name", "times"),
-    # max |A| of mean GRPO at G = 16, 15/16, over the method's: sqrt(15) with the deviation, 2 * 15/16
-    # at delta = 0.5, and 15/16 squared for Power alpha = 2
+    # max |A| of mean GRPO at G = 16 is 15/16, of GRPO with the deviation sqrt(15), at delta = 0.5
+    # 2 * 15/16, of Power alpha = 2 (15/16)^2
     [("mean_grpo", 1), ("grpo", 15**0.5 / 16), ("asym_05", 0.5), ("power_2", 16 / 15)],
 )
 def test_cluster_rows_have_mean_grpos_eta_times_largest_weight(name, times):
