@@ -27,7 +27,7 @@ HELD = {  # paper -> the printed settings that some row does not have
     "over_sharpening": {
         "learning rate",  # of the row with verl's example for Reinforce++
         "memory network",  # learns what is kept, not all
-        "KL to the reference",  # none: its weight is not stated
+        "KL to the reference",  # none in the bare rows
         "PASS@8",  # best@8, which is what the cells are
     },
     "fade": {
