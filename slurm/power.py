@@ -31,9 +31,12 @@ def settled(paper: str, runs: list[Experiment], reference: Path = REFERENCE) -> 
 def power(paper: str, runs: list[Experiment], table: str, reference: Path = REFERENCE) -> list[str]:
     """Return one line on the claims of `table` (empty: of the rows of `runs`) that a rerun settles,
     with as many seeds as the row that has the fewest; none where the runs train no cluster row or
-    rerun no cells of a simulated claim."""
+    rerun no cells of a simulated claim. If nothing is printed of the rows, the line says so."""
     trained = Counter(x.name for x in runs if x.scope == CLUSTER and x.optim.steps > 0)
     seeds = min(trained.values(), default=0)
+    cells = published(ROOT / "papers" / paper / "published").dropna(subset=["run"])
+    if seeds and not reruns_of(paper, cells) & {(x.table, x.name) for x in runs}:
+        return ["power: nothing printed is of these rows, so they settle nothing about print"]
     found = settled(paper, runs, reference) if seeds else pd.DataFrame()
     if found.empty:
         return []

@@ -43,3 +43,8 @@ def test_rows_that_decide_no_claim_have_no_line(tmp_path):
     assert power("f_grpo", runs_of("f_grpo", "table1", row="qwen15b_math_grpo"), "") == []
     assert power("f_grpo", runs_of("f_grpo", "table1"), "", tmp_path) == []  # no simulation
     assert power("f_grpo", runs_of("f_grpo", scale="gpu"), "") == []  # not a cluster's rows
+
+
+def test_rows_of_which_nothing_is_printed_say_so():
+    (line,) = power("over_sharpening", runs_of("over_sharpening", scale="cluster_bare"), "")
+    assert "nothing printed" in line
