@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from common.advantages.group import grpo
-from common.advantages.parts import centred, mixed, require, success, times, token_counts
+from common.advantages.parts import centred, mixed, of_responses, require, success, times
 
 
 def power_alpha(rewards: Tensor, *, correct: Tensor, alpha: float, normalise: bool) -> Tensor:
@@ -133,7 +133,7 @@ def overlong_iac(
     """
     require(0 < buffer <= 1, "buffer", buffer, "must be in (0, 1]")
     require(penalty >= 0, "penalty", penalty, "must be >= 0")
-    beyond = token_counts(lengths, rewards) / max_tokens - (1 - buffer)
+    beyond = of_responses(lengths, rewards, "lengths") / max_tokens - (1 - buffer)
     shaped = rewards - penalty * (beyond / buffer).clamp(0, 1)
     return iac(shaped, alpha=alpha, unbiased=unbiased, epsilon=epsilon)
 
@@ -208,6 +208,6 @@ def t2t(
     require(alpha >= 0, "alpha", alpha, "must be >= 0")
     r = success(rewards, "t2t", correct=correct)
     p = r.mean(1, keepdim=True)
-    share = token_counts(lengths, rewards) / max_tokens
+    share = of_responses(lengths, rewards, "lengths") / max_tokens
     shaped = torch.where(r == 1, 1 - alpha * p * share, alpha * (1 - p) * share)
     return grpo(shaped, unbiased=unbiased, epsilon=epsilon)

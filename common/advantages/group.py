@@ -13,7 +13,7 @@ A line "Peers:" names what verl and TRL call the same; without it, they do not h
 import torch
 from torch import Tensor
 
-from common.advantages.parts import centred, mixed, require, success, times, token_counts
+from common.advantages.parts import centred, mixed, of_responses, require, success, times
 
 
 def grpo(rewards: Tensor, *, unbiased: bool, epsilon: float) -> Tensor:
@@ -103,7 +103,7 @@ def reinforce_pp_baseline(rewards: Tensor, *, lengths: Tensor, epsilon: float) -
     Raises UserError for groups of one (verl takes a baseline of 0) or lengths of another shape.
     """
     difference = centred(rewards, "reinforce_pp_baseline")
-    tokens = token_counts(lengths, rewards)
+    tokens = of_responses(lengths, rewards, "lengths")
     total = tokens.sum()
     # verl adds its epsilon to the token count as well; done here too, for the same numbers.
     difference = difference - (tokens * difference).sum() / (total + epsilon)

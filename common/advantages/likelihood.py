@@ -7,8 +7,7 @@ policy that sampled it. The lines "m_S =" hold for groups whose responses are eq
 import torch
 
 from common.advantages.group import grpo
-from common.advantages.parts import needs_groups, require, success, token_counts
-from common.errors import UserError
+from common.advantages.parts import needs_groups, of_responses, require, success
 
 
 def unlikeliness(
@@ -39,7 +38,7 @@ def unlikeliness(
     needs_groups(rewards, "unlikeliness")
     right = success(rewards, "unlikeliness", correct=correct)
     size = rewards.shape[1]
-    share = beta * (size - _ranks(_likelihoods(log_probs, rewards))) / size
+    share = beta * (size - _ranks(of_responses(log_probs, rewards, "log_probs"))) / size
     return grpo(right * (1 - share), unbiased=unbiased, epsilon=epsilon)
 
 
@@ -73,22 +72,14 @@ def ucpo(
     require(0 <= tau <= 1, "tau", tau, "must be in [0, 1]")
     advantage = grpo(rewards, unbiased=unbiased, epsilon=epsilon)
     right = success(rewards, "ucpo", correct=correct) > 0
-    counts = token_counts(lengths, rewards).clamp(min=1)
-    surprise = (-_likelihoods(log_probs, rewards) / counts).masked_fill(~right, -torch.inf)
+    counts = of_responses(lengths, rewards, "lengths").clamp(min=1)
+    surprise = (-of_responses(log_probs, rewards, "log_probs") / counts).masked_fill(
+        ~right, -torch.inf
+    )
     # 1 / q_i over its sum is a softmax of -s_i; without a right answer it is nan
     target = torch.softmax(surprise, 1).nan_to_num(0.0)
     weight = 1 - tau + tau * (right.sum(1, keepdim=True) * target)
     return torch.where(right, weight * advantage, advantage)
-
-
-def _likelihoods(log_probs: torch.Tensor, rewards: torch.Tensor) -> torch.Tensor:
-    """Return `log_probs` in the rewards' dtype. Raises UserError unless each reward has one."""
-    if log_probs.shape != rewards.shape:
-        raise UserError(
-            f"log_probs of shape {tuple(log_probs.shape)}: give one log-probability for each of "
-            f"the {tuple(rewards.shape)} rewards"
-        )
-    return log_probs.to(rewards.dtype)
 
 
 def _ranks(log_probs: torch.Tensor) -> torch.Tensor:

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from common.advantages.group import grpo
-from common.advantages.parts import needs_groups, require, success
-from common.errors import UserError
+from common.advantages.parts import needs_groups, of_responses, require, success
 
 
 def inverse_probability(
@@ -96,9 +95,5 @@ def _counts(outcomes: Tensor, rewards: Tensor, method: str) -> Tensor:
     """Return how many responses of its group have a response's outcome, (P, G) in the rewards'
     dtype. Raises UserError for groups of one, or unless each reward has an outcome."""
     needs_groups(rewards, method)
-    if outcomes.shape != rewards.shape or outcomes.is_floating_point():
-        raise UserError(
-            f"outcomes of shape {tuple(outcomes.shape)}, {outcomes.dtype}: give one integer for "
-            f"each of the {tuple(rewards.shape)} rewards"
-        )
+    outcomes = of_responses(outcomes, rewards, "outcomes")
     return (outcomes[:, :, None] == outcomes[:, None]).sum(2).to(rewards.dtype)

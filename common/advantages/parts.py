@@ -66,11 +66,11 @@ def times(weight: Tensor, advantage: Tensor) -> Tensor:
     return torch.where(advantage == 0, 0.0, weight * advantage)
 
 
-def token_counts(lengths: Tensor, rewards: Tensor) -> Tensor:
-    """Return `lengths` in the rewards' dtype. Raises UserError unless each reward has one."""
-    if lengths.shape != rewards.shape:
+def of_responses(values: Tensor, rewards: Tensor, name: str) -> Tensor:
+    """Return `values` in the rewards' dtype. Raises UserError unless each reward has one."""
+    if values.shape != rewards.shape:
         raise UserError(
-            f"lengths of shape {tuple(lengths.shape)}: give one length for each of the "
+            f"{name} of shape {tuple(values.shape)}: give one number for each of the "
             f"{tuple(rewards.shape)} rewards"
         )
-    return lengths.to(rewards.dtype)
+    return values.to(rewards.dtype)
