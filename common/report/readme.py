@@ -158,9 +158,9 @@ def among_stored(root: Path, reference: Path) -> str:
     for method, mine in own.groupby("method", sort=False):
         equal, lower = _in_words(_rows(mine, method)).partition(" / ")[::2]
         said.append(
-            f"{method} keeps of rare pass@64 at equal pass@1, on {mine['n_seeds'].max()} seeds of "
-            f"240 problems: against GRPO {equal}, against GRPO one rate lower {lower or equal}. "
-            "The other rows are stored, of seeds 1 to 9 and 60 problems."
+            f"{method} keeps of rare pass@64 at equal pass@1 (seeds: {mine['n_seeds'].max()}): "
+            f"against GRPO {equal}, against GRPO one rate lower {lower or equal}. Yours has 240 "
+            "problems a set; the other rows are stored, of seeds 1 to 9 and 60 problems a set."
         )
     return "\n".join([every_method("Countdown", reference / "study", own), *said])
 

@@ -189,4 +189,4 @@ def test_a_method_of_ones_own_stands_among_the_stored_ones(tmp_path):
     assert len(lines) == 2 + 1 + stored.loc[stored["rate"] == RATE, "method"].nunique() - 1
     said = text.splitlines()[-1]
     assert said.startswith("mine ")
-    assert all(word in said for word in ("5 seeds", "GRPO more", "one rate lower unclear"))
+    assert all(word in said for word in ("seeds: 5", "GRPO more", "one rate lower unclear"))
