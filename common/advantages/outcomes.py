@@ -82,8 +82,8 @@ def batch_exploration(
     Source: Song et al. 2025 (arXiv 2509.06941), batch exploration.
     m_S = sqrt(p*q) - c*p*(p*G - 1)/G, m_F = sqrt(p*q); unbiased=false and epsilon=0
     Peers: none
-    The penalty is not centred, as in the paper. coefficient = 0 is `grpo`. The formula was read in
-    notes on the paper, not in the paper, which has the coefficient.
+    The penalty is not centred. coefficient = 0 is `grpo`. The formula was read in notes on the
+    paper, not in the paper; they do not say the coefficient.
     Raises UserError for coefficient < 0, groups of one, or outcomes of another shape.
     """
     require(coefficient >= 0, "coefficient", coefficient, "must be >= 0")

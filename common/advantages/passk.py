@@ -87,8 +87,9 @@ def beta_posterior(
     Source: arXiv 2606.15455, the Bayesian pass@k weight and the zero-success probe.
     m_S = m_F = comb(F + k - 1, k - 1) / comb(G + k - 2, k - 1)*sqrt(p*q); unbiased=false,
     epsilon=0 and probe=false
-    k = 1 without the probe is `grpo`. The formula was read in notes on the paper, not in the paper.
-    Raises UserError for k < 1, groups of one, or graded rewards.
+    k = 1 without the probe is `grpo`. u was read in notes on the paper, not in the paper; they do
+    not say which advantage it weighs, and GRPO's is our choice. Raises UserError for k < 1, groups
+    of one, or graded rewards.
     """
     require(k >= 1, "k", k, "must be at least 1")
     r, size = success(rewards, "beta_posterior", correct=correct), rewards.shape[1]

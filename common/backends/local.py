@@ -283,6 +283,8 @@ class Loop:
         drawn = (batch.log_probs * batch.mask).sum(1)  # log pi_old of each response
         lengths, drawn = (one.view(shape).to(reward.device) for one in (lengths, drawn))
         surprise = -drawn / lengths.clamp(min=1)
+        seen = {"correct": correct, "lengths": lengths, "log_probs": drawn}
+        seen["outcomes"] = kept.outcomes
         ticks = x.optim.mini_batches if x.method.clock == "optimiser_step" else 1
         weights, controlled = [], []  # one entry for each tick of the controller
         for tick in range(ticks):
@@ -296,11 +298,9 @@ class Loop:
                 step=(step - 1) * ticks + tick + 1,
             )
             controlled.append(arguments)
-            seen = {"correct": correct, "lengths": lengths, "log_probs": drawn}
-            seen = {name: values[part] for name, values in seen.items()}
-            seen["outcomes"] = kept.outcomes[part]
+            of_part = {name: values[part] for name, values in seen.items()}
             given = (self.method, reward[part])
-            weights.append(binding.advantages(*given, arguments=arguments, **seen))
+            weights.append(binding.advantages(*given, arguments=arguments, **of_part))
         return torch.cat(weights).to(self.device), controlled
 
     # ---- advantages -> loss -> aggregate -> update

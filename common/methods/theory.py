@@ -10,7 +10,8 @@ A key without a dot that is none of the options is an argument of the advantage.
 G=16 p= twin= json=false; --help prints this.
 
 Every group of G responses with X successes is enumerated, X ~ Binomial(G, p); nothing is sampled.
-A method that looks at the whole batch is given one group at a time, with responses of equal length.
+A method that looks at the whole batch is given one group at a time. Its responses are equally long
+and likely; all right ones have the same answer, and each wrong one has an answer of its own.
 Token weights are left out.
 FADE's Tables 1, 7 and 8 and Figs. 2 and 7 show these numbers for its methods. A controller sets the
 arguments of its first step (rate.at_start).

@@ -157,8 +157,8 @@ def widest(load: Load, gpus: int, share_gb: float) -> int:
     """Return the number of GPUs of a node that share one vLLM in training: the most that have whole
     heads of the keys of all models, and with them heads of the queries, but not fewer than hold the
     weights. Each rollout waits for its longest response, which is decoded alone, and so faster on
-    more GPUs; on eight H100
-    no other width is predicted to be more than 3 % faster for a row of these papers."""
+    more GPUs. On eight H100 no other width is predicted to be more than 3 % faster for a row of
+    these papers."""
     whole = [n for n in PARALLEL if all(one.kv_width % (n * HEAD) == 0 for one in load.models)]
     whole = [count for count in whole if gpus % count == 0]
     return max(fewest(load.parameters, gpus, share_gb), *whole, 1)
