@@ -19,7 +19,7 @@ FAMILIES = {  # colour -> names: a name covers all methods that begin with it
     "#E69F00": ("iac", "dapo_iac", "dlc", "filter"),
     "#CC79A7": ("grpo_n", "gspo_n", "negative_only", "quantile"),
     "#56B4E9": ("dapo", "ds_grpo", "cispo", "ppo"),
-    "#332288": ("gspo", "skew_r", "softmax", "log_mean_exp"),
+    "#332288": ("gspo", "skew_r", "softmax", "log_mean_exp", "rs_grpo"),
     "#999933": ("mean", "rloo", "drgrpo", "dr_grpo", "reinforce", "t2t", "max_rl", "maxrl"),
     "#44AA99": ("power", "easy_power", "pass", "binary_contrastive", "relu"),
     "#882255": ("asym", "positive_only", "ha_dw"),

@@ -169,9 +169,10 @@ def curve(rewards: Tensor, *, correct: Tensor) -> Tensor:
 
     f is the share of the batch's mixed groups that have the same success rate, F the share that
     have the same one or a lower one.
-    Source: Sun et al. 2026 (arXiv 2605.24331); the authors' code with a pool of 0 batches.
+    Source: Sun et al. 2026 (arXiv 2605.24331), w; the authors' code with a pool of 0 batches.
     m_S = m_F = p*q; of a batch of one group, where f = F
-    Left out: a reference of the ten batches before, which the authors' code has by default.
+    Left out: by default the authors take f and F from the mixed groups of the ten batches before.
+    A controller here sees a batch's mean rate only.
     Raises UserError for groups of one or graded rewards.
     """
     r = success(rewards, "curve", correct=correct)

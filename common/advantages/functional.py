@@ -30,12 +30,24 @@ def softmax(rewards: Tensor, *, beta: float) -> Tensor:
     return torch.where(mixed(rewards), weight, 0.0)
 
 
+def risk_sensitive(rewards: Tensor, *, beta: float) -> Tensor:
+    """RS-GRPO: the gradient of the group's soft maximum, which is G / beta times `softmax`.
+
+        A_i = (exp(beta (R_i - lme(R))) - 1) / beta,  lme(R) = (1 / beta) log mean_j exp(beta R_j)
+
+    Source: Jiang et al. 2025 (arXiv 2509.24261); the formula of the authors' code, with beta = 2.
+    m_S = m_F = (exp(beta) - 1)*p*q / (beta*z)
+    For small beta it is `mean_only`. Raises UserError for beta <= 0 or groups of one.
+    """
+    return softmax(rewards, beta=beta) * rewards.shape[1] / beta
+
+
 def log_mean_exp(rewards: Tensor, *, beta: float) -> Tensor:
     """Leave-one-out log-mean-exp: what a response adds to the group's soft maximum.
 
         A_i = lme(R) - lme(R without R_i),  lme(R) = (1 / beta) log mean_j exp(beta R_j)
 
-    Source: FADE sec 8.9; Jiang et al. 2025 (arXiv 2509.24261).
+    Source: FADE sec 8.9, for Jiang et al. 2025, whose own formula is `risk_sensitive`.
     m_S = -p/beta * log((G - exp(beta)/z) / (G - 1)), m_F = q/beta * log((G - 1/z) / (G - 1))
     This is the true leave-one-out difference, in which failures get A < 0. m_S - m_F vanishes as
     1 / G^2 while the masses are of order 1 / G, so successes and failures balance in the limit,

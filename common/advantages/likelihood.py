@@ -15,31 +15,32 @@ def unlikeliness(
     *,
     correct: torch.Tensor,
     log_probs: torch.Tensor,
+    lengths: torch.Tensor,
     beta: float,
     unbiased: bool,
     epsilon: float,
 ) -> torch.Tensor:
     """GRPO on the unlikeliness reward: the likelier a right answer was, the less it is worth.
 
-        r_i' = r_i (1 - beta (G - rank_i) / G),   rank_i = 0 for the likeliest of its group
+        r_i' = r_i (1 - beta rank_i / G),   rank_i = 0, 1, ... by s_i = log pi_old(y_i | x) / |y_i|
         A_i  = GRPO of r'
 
-    Source: He et al. 2025 (arXiv 2506.02355), the unlikeliness reward; beta = 0.25.
+    Source: He et al. 2025 (arXiv 2506.02355), the unlikeliness reward; beta = 0.25, as the authors'
+    code, where it is rank_penalty.
     m_S = m_F = sqrt(p*q); unbiased=false and epsilon=0, for equally likely responses
     Peers: none
     r_i is 1 or 0, whatever the rewards are. Equally likely responses share the mean of their ranks
     (our choice: a sort would leave the order to chance). A group of right answers only has nonzero
     advantages too: its rarer half rises. beta = 0 is `grpo`. The paper's second epoch on each batch
-    and its heavier KL penalty are left out. The formula was read in public code, not in the paper.
-    Raises UserError for beta outside [0, 1], groups of one, graded rewards, or log_probs of
-    another shape.
+    and its heavier KL penalty are left out. The formula was read in the authors' code, not in the
+    paper. Raises UserError for beta outside [0, 1], groups of one, graded rewards, or log_probs or
+    lengths of another shape.
     """
     require(0 <= beta <= 1, "beta", beta, "must be in [0, 1]")
     needs_groups(rewards, "unlikeliness")
     right = success(rewards, "unlikeliness", correct=correct)
-    size = rewards.shape[1]
-    share = beta * (size - _ranks(of_responses(log_probs, rewards, "log_probs"))) / size
-    return grpo(right * (1 - share), unbiased=unbiased, epsilon=epsilon)
+    share = _ranks(_of_a_token(log_probs, lengths, rewards)) / rewards.shape[1]
+    return grpo(right * (1 - beta * share), unbiased=unbiased, epsilon=epsilon)
 
 
 def ucpo(
@@ -72,20 +73,22 @@ def ucpo(
     require(0 <= tau <= 1, "tau", tau, "must be in [0, 1]")
     advantage = grpo(rewards, unbiased=unbiased, epsilon=epsilon)
     right = success(rewards, "ucpo", correct=correct) > 0
-    counts = of_responses(lengths, rewards, "lengths").clamp(min=1)
-    surprise = (-of_responses(log_probs, rewards, "log_probs") / counts).masked_fill(
-        ~right, -torch.inf
-    )
+    surprise = -_of_a_token(log_probs, lengths, rewards)
     # 1 / q_i over its sum is a softmax of -s_i; without a right answer it is nan
-    target = torch.softmax(surprise, 1).nan_to_num(0.0)
+    target = torch.softmax(surprise.masked_fill(~right, -torch.inf), 1).nan_to_num(0.0)
     weight = 1 - tau + tau * (right.sum(1, keepdim=True) * target)
     return torch.where(right, weight * advantage, advantage)
 
 
-def _ranks(log_probs: torch.Tensor) -> torch.Tensor:
-    """Return the rank of each response, (P, G), from 0 for the likeliest; ties share their mean."""
-    order = (-log_probs).sort(1).values
-    given = (-log_probs).contiguous()
-    first = torch.searchsorted(order, given)
-    last = torch.searchsorted(order, given, right=True) - 1
-    return (first + last).to(log_probs.dtype) / 2
+def _of_a_token(
+    log_probs: torch.Tensor, lengths: torch.Tensor, rewards: torch.Tensor
+) -> torch.Tensor:
+    """Return the mean log-probability of each response's tokens, s (P, G), in nats."""
+    counts = of_responses(lengths, rewards, "lengths").clamp(min=1)
+    return of_responses(log_probs, rewards, "log_probs") / counts
+
+
+def _ranks(s: torch.Tensor) -> torch.Tensor:
+    """Return how many of its group are below each value, (P, G); those that equal it count half."""
+    ahead = torch.sign(s[:, :, None] - s[:, None])
+    return (ahead.sum(2) + s.shape[1] - 1) / 2

@@ -27,7 +27,8 @@ def inverse_probability(
     r_i is 1 or 0, whatever the rewards are. All of an answer's responses together are worth as much
     as all of any other right answer's. A group of right answers only has nonzero advantages where
     they differ in how often they were drawn. If every outcome is drawn equally often, this is
-    `grpo`. The formula was read in notes on the paper, not in the paper.
+    `grpo`. The formula was read in others' code and notes on the paper, which agree, not in the
+    paper.
     Raises UserError for groups of one, graded rewards, or outcomes of another shape.
     """
     right = success(rewards, "inverse_probability", correct=correct)
@@ -57,8 +58,9 @@ def uniqueness(
     normalise=true makes m_S equal to m_F
     Peers: none
     Both papers group responses by the way to the answer, which a judge or cues tell; here the
-    answer itself is the group. alpha = 0 is `grpo`. The formulas were read in notes on the papers,
-    not in the papers.
+    answer itself is the group. alpha = 0 is `grpo`. The formulas were read in others' notes on the
+    papers, not in the papers. By those on the first its alpha is in [0, 1], and by one of them it
+    weighs wrong answers likewise; by those on the second (Eq. 3) wrong ones stay as they are.
     Raises UserError for alpha < 0, groups of one, graded rewards, or outcomes of another shape.
     """
     require(alpha >= 0, "alpha", alpha, "must be >= 0")
@@ -82,8 +84,9 @@ def batch_exploration(
     Source: Song et al. 2025 (arXiv 2509.06941), batch exploration.
     m_S = sqrt(p*q) - c*p*(p*G - 1)/G, m_F = sqrt(p*q); unbiased=false and epsilon=0
     Peers: none
-    The penalty is not centred. coefficient = 0 is `grpo`. The formula was read in notes on the
-    paper, not in the paper; they do not say the coefficient.
+    The penalty is not centred. coefficient = 0 is `grpo`. The penalty was read in others' notes on
+    the paper, which agree, not in the paper; they say neither the coefficient nor whether it is
+    added to the reward or, as here, to the advantage.
     Raises UserError for coefficient < 0, groups of one, or outcomes of another shape.
     """
     require(coefficient >= 0, "coefficient", coefficient, "must be >= 0")

@@ -84,12 +84,13 @@ def beta_posterior(
         w    = u(X) / u(1) = comb(F + k - 1, k - 1) / comb(G + k - 2, k - 1)
         A_i  = w A_i^GRPO;  with `probe`, -1 in a group without a success (REINFORCE on {-1, 1})
 
-    Source: arXiv 2606.15455, the Bayesian pass@k weight and the zero-success probe.
+    Source: Yuan et al. 2026 (arXiv 2606.15455), Bayesian Boundary Gating.
     m_S = m_F = comb(F + k - 1, k - 1) / comb(G + k - 2, k - 1)*sqrt(p*q); unbiased=false,
     epsilon=0 and probe=false
-    k = 1 without the probe is `grpo`. u was read in notes on the paper, not in the paper; they do
-    not say which advantage it weighs, and GRPO's is our choice. Raises UserError for k < 1, groups
-    of one, or graded rewards.
+    k = 1 without the probe is `grpo`. u (Eq. 8) and w were read in others' code and notes on the
+    paper, not in the paper; they do not say which advantage w weighs, and GRPO's is our choice.
+    Left out: Eq. 9 sets w to 0 where u(X) < tau (G + 1), for a tau that is not known here. Raises
+    UserError for k < 1, groups of one, or graded rewards.
     """
     require(k >= 1, "k", k, "must be at least 1")
     r, size = success(rewards, "beta_posterior", correct=correct), rewards.shape[1]

@@ -76,6 +76,11 @@ def slow_lme(rewards, beta):
     return [lme(rewards) - lme(rewards[:i] + rewards[i + 1 :]) for i in range(len(rewards))]
 
 
+def slow_risk(rewards, beta):
+    soft = math.log(sum(math.exp(beta * r) for r in rewards) / len(rewards)) / beta
+    return [(math.exp(beta * (r - soft)) - 1) / beta for r in rewards]
+
+
 def slow_softmax(rewards, beta):
     total = sum(math.exp(beta * r) for r in rewards)
     return [math.exp(beta * r) / total - 1 / len(rewards) for r in rewards]
@@ -143,6 +148,7 @@ CASES = [
     ("pass_at_k_mix", dict(k=2), partial(slow_mix, k=2)),
     ("softmax", dict(beta=2.0), partial(slow_softmax, beta=2.0)),
     ("log_mean_exp", dict(beta=2.0), partial(slow_lme, beta=2.0)),
+    ("risk_sensitive", dict(beta=2.0), partial(slow_risk, beta=2.0)),
 ]  # fmt: skip
 
 WHOLE_BATCH = {

@@ -16,7 +16,7 @@ SAME = torch.tensor([[0, 0, 1, 2]])  # the first two of four responses have one 
 
 def of(name: str, group: list[float], given: torch.Tensor, **params):
     word = "log_probs" if name in ("ucpo", "unlikeliness") else "outcomes"
-    more = {"lengths": torch.ones(1, len(group))} if name == "ucpo" else {}
+    more = {"lengths": torch.ones(1, len(group))} if word == "log_probs" else {}
     return bind(name, **params)(rows(group), **{word: given}, **more)
 
 
@@ -64,10 +64,15 @@ def test_batch_exploration_by_hand():
 
 
 def test_unlikeliness_by_hand():
-    # beta 1/2, G = 4: of the right ones rank 0 is worth 1 - 1/2 x 4/4 = 1/2, rank 3 7/8, rank 1 5/8
+    # beta 1/2, G = 4: of the right ones rank 3 is worth 1 - 1/2 x 3/4 = 5/8, rank 0 1, rank 2 3/4
     given = rows([-1.0, -9.0, -2.0, -3.0])
     out = of("unlikeliness", [1, 1, 1, 0], given, beta=0.5, **EXACT)
-    assert_close(out, grpo([0.5, 0.875, 0.625, 0.0]))
+    assert_close(out, grpo([0.625, 1.0, 0.75, 0.0]))
+    # a long response with likely tokens is a likely one: of -1, -0.9, -2 and -3 a token
+    tenfold = bind("unlikeliness", beta=0.5, **EXACT)(
+        rows([1, 1, 1, 0]), log_probs=given, lengths=rows([1, 10, 1, 1])
+    )
+    assert_close(tenfold, grpo([0.75, 0.625, 0.875, 0.0]))
     # only right answers: the rarer half rises; equally likely ones share a rank and stay
     every = of("unlikeliness", [1, 1, 1, 1], given, beta=0.5, **EXACT)
     assert (every.sign() == rows([-1, 1, -1, 1])).all()

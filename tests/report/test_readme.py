@@ -146,7 +146,7 @@ def test_each_method_has_a_line_in_the_order_of_what_it_keeps(every_method):
 def test_a_method_needs_what_its_advantage_looks_at():
     assert readme.needs("GRPO") == readme.needs("FADE") == "rewards"
     assert readme.needs("IPS-GRPO") == "rewards, outcomes"
-    assert readme.needs("unlikeliness") == "rewards, log-probs"
+    assert readme.needs("unlikeliness") == "rewards, lengths, log-probs"
     assert readme.needs("UCPO") == "rewards, lengths, log-probs"
 
 
