@@ -26,6 +26,8 @@ from common.results.columns import COLUMNS
 
 ACCURACY = ("natural", "pass@1")
 DIVERSITY = ("rare", "pass@64")  # the primary measure: noise on rare pass@256 is larger
+# of the natural prompts too: pass@8, and how many distinct right answers the most samples have
+FEW, ANSWERS = ("natural", "pass@8"), ("natural", "distinct_correct")
 GRPO, BASE = "GRPO", "base"
 RATE, LOWER = "lr 1e-5", "lr 3e-6"  # tables of the study: its rate, and GRPO's next lower one
 LOWER_GRPO = f"{GRPO} ({LOWER})"
@@ -42,7 +44,8 @@ class Curve:
     """One run's evaluations, the base model first."""
 
     steps: np.ndarray  # (T,)
-    # (benchmark, pass@k) -> percent, (T, problems); NaN where an evaluation has fewer samples
+    # (benchmark, pass@k) -> percent, or (benchmark, "distinct_correct") -> answers of the largest of
+    # KS samples, (T, problems); NaN where an evaluation has fewer samples
     values: dict[tuple[str, str], np.ndarray]
     problems: dict[str, tuple]  # benchmark -> its problems
 
@@ -58,6 +61,7 @@ def curves(counts: pd.DataFrame) -> dict[tuple[str, str], Runs]:
     UserError without a run of the base model, and where evaluations have different problems."""
     counts = counts.sort_values("problem_id", ignore_index=True)
     shares = percent(counts["c"].to_numpy(), counts["n"].to_numpy())
+    answers = counts["distinct"].where(counts["n"] == KS[-1]).to_numpy()
     names, problems = counts["problem_id"].to_numpy(), {}
     points: dict[tuple, dict[int, dict]] = {}
     for (*run, step, benchmark), at in counts.groupby([*RUN, "step", "benchmark"]).indices.items():
@@ -65,6 +69,7 @@ def curves(counts: pd.DataFrame) -> dict[tuple[str, str], Runs]:
         require(same, "benchmark", benchmark, "its problems differ; compare one testbed")
         point = points.setdefault(tuple(run), {}).setdefault(int(step), {})
         point |= {(benchmark, f"pass@{k}"): shares[at, i] for i, k in enumerate(KS)}
+        point[benchmark, ANSWERS[1]] = answers[at]
     starts = {seed: steps[0] for (_, method, seed), steps in points.items() if method == BASE}
     found: dict[tuple[str, str], Runs] = {}
     for (table, method, seed), steps in points.items():

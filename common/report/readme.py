@@ -16,7 +16,7 @@ import pandas as pd
 from common.claims.file import LAPTOP
 from common.claims.kinds import KINDS
 from common.claims.text import difference
-from common.comparison.frontier import ACCURACY, BASE, DIVERSITY, GRPO, LOWER, RATE
+from common.comparison.frontier import ACCURACY, ANSWERS, BASE, DIVERSITY, FEW, GRPO, LOWER, RATE
 from common.comparison.text import table_title
 from common.config.files import STUDY
 from common.config.rows import rows as rows_of
@@ -106,11 +106,13 @@ def _rows(study: pd.DataFrame, method: str) -> pd.DataFrame:
     return mine.set_index(["reading", "metric", "against"], drop=False)
 
 
-def _beyond(mine: pd.DataFrame) -> list[str]:
+def _beyond(mine: pd.DataFrame, *more: tuple[str, str]) -> list[str]:
     """Return what a method has beyond GRPO at its rate: pass@1 and rare pass@64 after the last
-    step; then rare pass@64 at equal pass@1 beyond GRPO at its rate and one rate lower."""
-    places = [(LAST, measure[1], f"{GRPO} {RATE}") for measure in (ACCURACY, DIVERSITY)]
-    places += [(EQUAL, DIVERSITY[1], f"{GRPO} {rate}") for rate in (RATE, LOWER)]
+    step; then rare pass@64 at equal pass@1 beyond GRPO at its rate and one rate lower; then `more`
+    measures after the last step."""
+    last = [(LAST, metric, f"{GRPO} {RATE}") for _, metric in (ACCURACY, DIVERSITY, *more)]
+    equal = [(EQUAL, DIVERSITY[1], f"{GRPO} {rate}") for rate in (RATE, LOWER)]
+    places = [*last[:2], *equal, *last[2:]]
     return [difference(mine.loc[place]) if place in mine.index else "not run" for place in places]
 
 
@@ -144,9 +146,9 @@ def every_method(testbed: str, folder: Path, own: pd.DataFrame | None = None) ->
     for method in order:
         mine = _rows(stored, method)
         about = [_in_words(mine), "yours" if method in mine_too else needs(method)]
-        lines.append([papers.get(method, method), *_beyond(mine), *about])
-    head = [f"method, on {testbed}", *HEAD[1:-1], "needs"]
-    return markdown(head, lines, "lrrrrll")
+        lines.append([papers.get(method, method), *_beyond(mine, FEW, ANSWERS), *about])
+    head = [f"method, on {testbed}", *HEAD[1:5], "pass@8", "answers", HEAD[5], "needs"]
+    return markdown(head, lines, "lrrrrrrll")
 
 
 def among_stored(root: Path, reference: Path) -> str:

@@ -15,9 +15,11 @@ import pandas as pd
 from common.claims.gaps import MIN_SEEDS
 from common.comparison.frontier import (
     ACCURACY,
+    ANSWERS,
     BASE,
     DEV,
     DIVERSITY,
+    FEW,
     GRPO,
     LOWER,
     RATE,
@@ -41,7 +43,7 @@ NUMBERS += ["levels", "mean_levels"]  # at equal pass@1: those that were read, o
 METHODS = ["rate", "method", "reading", "against", "benchmark", "metric", *NUMBERS]
 METHODS += ["p_holm", "n_seeds"]
 LAST, EQUAL = "after the last step", "at equal pass@1"  # readings of METHODS
-MEASURES = (ACCURACY, DIVERSITY, ("natural", "pass@256"))  # after the last step
+MEASURES = (ACCURACY, DIVERSITY, FEW, ("natural", "pass@256"), ANSWERS)  # after the last step
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,12 @@ from common.claims.judge import judge
 from common.claims.select import PER_PROBLEM, REFUSED, indexed
 from common.comparison.frontier import (
     ACCURACY,
+    ANSWERS,
     AT_EQUAL,
     BASE,
     DEV,
     DIVERSITY,
+    FEW,
     GRPO,
     LEVELS,
     LOWER,
@@ -54,14 +56,14 @@ SPAN = "from +2 to +16 points"
 
 def run(rises, lost, *, dev=None, steps=None) -> Curve:
     """pass@1 is 20 + rises on all natural problems, pass@64 is 60 - lost on all rare ones and
-    pass@256 is 90 - lost on natural ones; `lost` has a number a step, or one a step and problem.
+    pass@8 and 256 are 90 - lost on natural ones, which have as many distinct right answers; `lost` has a number a step, or one a step and problem.
     `dev`: the same two lists for dev prompts."""
     values = {}
     for split, (up, down) in (("", (rises, lost)), (DEV, dev or (rises, lost))):
         for (benchmark, metric), start, gained in (
             (ACCURACY, 20, up),
             (DIVERSITY, 60, -np.array(down, float)),
-            (AT_256, 90, -np.array(down, float)),
+            *((measure, 90, -np.array(down, float)) for measure in (FEW, AT_256, ANSWERS)),
         ):
             wide = np.array(gained, float).reshape(len(rises), -1) + np.zeros(PROBLEMS)
             values[split + benchmark, metric] = start + wide
@@ -106,7 +108,8 @@ def test_curves_start_at_the_base_model_of_their_own_seed():
             np.array([[20 + seed, 40], [30, 50], [50, 60]])
         )
         assert one.values[DIVERSITY] == pytest.approx(np.array([[100, 0], [100, 0], [0, 0]]))
-        assert np.isnan(one.values["rare", "pass@256"]).all()  # of 64 samples
+        for of_256 in ("pass@256", ANSWERS[1]):
+            assert np.isnan(one.values["rare", of_256]).all()  # of 64 samples
         assert one.problems["rare"] == ("rare 0", "rare 1")
     assert found[LOWER, GRPO][2].values[ACCURACY][0] == pytest.approx([22, 40])
 
@@ -412,7 +415,7 @@ def test_methods_are_read_against_grpo_at_two_rates_and_the_base_model():
     table = methods(found)
     asked, key = ["FADE", "IAC", "KL"], ["against", "reading", "benchmark", "metric"]
     sides = table.groupby(key, sort=False)["method"].apply(list)
-    readings = [(LAST, *one) for one in (ACCURACY, DIVERSITY, AT_256)]
+    readings = [(LAST, *one) for one in (ACCURACY, DIVERSITY, FEW, AT_256, ANSWERS)]
     own = [GRPO] * 2  # one rate lower and at 1e-4
     assert sides.to_dict() == {
         **{("GRPO lr 1e-5", *one): asked + own for one in [*readings, (EQUAL, *DIVERSITY)]},
@@ -496,7 +499,7 @@ def test_methods_that_do_not_differ_get_false_verdicts_in_one_table_of_twenty():
             values = {ACCURACY: np.stack([level, level + 2, up])}
             values |= {
                 DIVERSITY: np.stack([start, start, end]),
-                AT_256: np.stack([start, start, end]),
+                **dict.fromkeys((FEW, AT_256, ANSWERS), np.stack([start, start, end])),
             }
             runs[seed] = Curve(np.array([0, 5, 10]), values, {})
         return runs
@@ -507,7 +510,7 @@ def test_methods_that_do_not_differ_get_false_verdicts_in_one_table_of_twenty():
         assert table["p"].notna().all()
         wrong.append((table["p_holm"] < 0.05).groupby([table["reading"], table["metric"]]).any())
     share = pd.concat(wrong, axis=1).mean(axis=1)
-    assert len(share) == 4
+    assert len(share) == 6
     assert (share <= 0.05 + 2 * (0.05 * 0.95 / 200) ** 0.5).all(), share
 
 

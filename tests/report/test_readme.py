@@ -137,10 +137,15 @@ def test_each_method_has_a_line_in_the_order_of_what_it_keeps(every_method):
     costs = {method: float(text) for method, text in costs.items()}
     last = rows.loc[readme.LAST, "pass@1"][list(costs)]
     assert costs == pytest.approx(last.to_dict(), abs=0.051)
-    assert lines["FADE"][4] == "more / more"
-    assert lines["GRPO-N"][4] == "less / less"
-    assert lines["DAPO"][4] == "identical / unclear"
-    assert lines["CW-GRPO (by group)"][4] == "not measured"
+    for place, metric in ((4, "pass@8"), (5, "distinct_correct")):
+        shown = {method: line[place].split()[0] for method, line in lines.items()}
+        assert shown.pop("DAPO") == "identical"
+        known = rows.loc[readme.LAST, metric][list(shown)].to_dict()
+        assert {x: float(text) for x, text in shown.items()} == pytest.approx(known, abs=0.051)
+    assert lines["FADE"][6] == "more / more"
+    assert lines["GRPO-N"][6] == "less / less"
+    assert lines["DAPO"][6] == "identical / unclear"
+    assert lines["CW-GRPO (by group)"][6] == "not measured"
 
 
 def test_a_method_needs_what_its_advantage_looks_at():
@@ -181,7 +186,7 @@ def test_a_method_of_ones_own_stands_among_the_stored_ones(tmp_path):
         [x.strip() for x in line.split("|")[1:-1]] for line in text.splitlines() if "|" in line
     ]
     assert lines[2][0] == "mine"  # it keeps most
-    assert (lines[2][3], lines[2][5], lines[2][6]) == (
+    assert (lines[2][3], lines[2][7], lines[2][8]) == (
         "+99.0 [98.0, 100.0]",
         "more / unclear",
         "yours",
