@@ -77,21 +77,19 @@ def parts(config: Reproduce) -> dict[str, list[Experiment]]:
 
 def keep(config: Reproduce) -> list[Path]:
     """Add the finished runs that are not kept yet, a file for each part and seed, and return the
-    files. What is kept of the same testbed and seed from another base model is removed first."""
+    files. What is kept of the same testbed and seed from another base model stays beside them: a
+    line names its base model."""
     written = []
     for part, runs in parts(config).items():
         for _, group in groupby(runs, key=lambda x: x.seed):
             new = [x for x in group if done(x) and x.run_id not in _counted(x)]
             if not new:
                 continue
-            home, seed, base = REFERENCE / new[0].paper, new[0].seed, _base(new[0])
-            for path in files(home, seed):
-                if base not in set(lines_of(path)["base"]):
-                    path.unlink()
             found, problems = zip(*(_lines(x) for x in new), strict=True)
             whole = pd.concat(problems).drop_duplicates(ignore_index=True)
             whole = whole.sort_values(PROBLEMS, ignore_index=True)
-            written.append(write_part(home, f"{part}-s{seed}", pd.concat(found), whole))
+            home, name = REFERENCE / new[0].paper, f"{part}-s{new[0].seed}"
+            written.append(write_part(home, name, pd.concat(found), whole))
     return written
 
 

@@ -103,13 +103,15 @@ def test_a_seed_with_another_base_model_starts_again(trained, tmp_path):
     other_base(here, there)
     declared.queue(study(there, 10))
     assert trained == ["nice 19", "base-s10", "grpo-s10", "iac-s10"]
-    declared.keep(study(there, 10))
     home = tmp_path / "reference" / "confirmatory"
-    kept = pd.concat(map(lines_of, files(home, 10)))
-    weights = Path(folder(runs[0].model, there)) / "model.safetensors"
-    assert set(kept["base"]) == {sha256_of(weights)}
-    assert set(kept["method"]) == {"base", "GRPO", "IAC"}
-    assert [path.name for path in files(home, 11)] == ["A-s11.csv.gz"]  # another seed's stay
+    before = (home / "A-s10.csv.gz").read_bytes()
+    declared.keep(study(there, 10))
+    assert (home / "A-s10.csv.gz").read_bytes() == before  # an entry stands beside what is kept
+    kept = pd.concat(map(lines_of, files(home, 10))).groupby("base")["method"].agg(set)
+    weights = [Path(folder(runs[0].model, root)) / "model.safetensors" for root in (here, there)]
+    ours, theirs = (kept[sha256_of(path)] for path in weights)
+    assert (ours, theirs) == ({"base", "GRPO"}, {"base", "GRPO", "IAC"})
+    assert declared.keep(study(there, 10)) == []
 
 
 def test_no_run_waits_for_a_base_model_that_is_there(monkeypatch, tmp_path):
