@@ -4,8 +4,9 @@
 
 Writes <results_dir>/report/index.html: claims with their numbers, and figures. A paper with
 a finished comparison in <results_dir> is shown from there, every other one from the committed
-results. The figures are links to files, so the page belongs where it is written; the tables of
-their numbers, next to them, have the same names. The same input gives the same bytes.
+results. A method of your own (rlvr reproduce paper=study method=FILE) stands among all methods. The
+figures are links to files, so the page belongs where it is written; the tables of their numbers,
+next to them, have the same names. The same input gives the same bytes.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from common.claims.single import ONE_RUN
 from common.config.files import REFERENCE, ROOT
 from common.config.words import options
 from common.errors import require
-from common.report import verdicts
+from common.report import readme, verdicts
 from common.report.verdicts import UNCLAIMED, ClaimVerdict, Paper
 from common.results.files import write
 from common.results.provenance import GREY
@@ -73,6 +74,7 @@ def build(home: Path, root: Path, reference: Path, folder: Path) -> str:
         lstrip_blocks=True,
     )
     environment.filters["href"] = partial(href, folder=folder)
+    mine = readme.own_methods(root)
     overview = reference / "study" / "figures" / "overview.png"
     text = environment.get_template("page.html").render(
         papers=sorted(shown, key=lambda one: one["paper"].name),
@@ -80,6 +82,9 @@ def build(home: Path, root: Path, reference: Path, folder: Path) -> str:
         names=NAMES,
         marks=MARKS,
         mark=mark,
+        methods=readme.method_lines(reference / "study", mine) if len(mine) else [],
+        methods_head=readme.METHODS_HEAD,
+        said=readme.said_of(mine),
         overview=overview if overview.exists() else None,
         style=(HERE / "style.css").read_text(),
     )

@@ -46,6 +46,7 @@ WEEK_HEAD = [
     *["GPU-hours, three seeds", "weeks", "trainings in a week"],
     *["claims", "decided by one seed", "by three"],
 ]
+METHODS_HEAD = [*HEAD[1:5], "pass@8", "answers", HEAD[5], "needs"]
 LAST, EQUAL = "after the last step", "at equal pass@1"  # readings of methods.csv
 RUNG = ("rate", "method", "reading", "against", "benchmark", "metric")  # name a row
 RUNGS = [  # reading, against and measure of each column of the size ladder
@@ -131,9 +132,16 @@ def study(reference: Path) -> str:
 
 
 def every_method(testbed: str, folder: Path, own: pd.DataFrame | None = None) -> str:
-    """Return the table of all methods of a testbed at the study's rate, from its methods.csv: what
-    each has beyond GRPO, and what its advantage looks at. Those that keep most of rare pass@64 at
-    equal pass@1 stand first. `own` are rows of methods that are not stored."""
+    """Return the table of all methods of a testbed (`method_lines`)."""
+    papers = {method: f"[{method}](../{paper}/README.md)" for paper, method in METHODS.items()}
+    lines = [[papers.get(name, name), *cells] for name, *cells in method_lines(folder, own)]
+    return markdown([f"method, on {testbed}", *METHODS_HEAD], lines, "lrrrrrrll")
+
+
+def method_lines(folder: Path, own: pd.DataFrame | None = None) -> list[list[str]]:
+    """Return the name of each method of a testbed at the study's rate and METHODS_HEAD, from its
+    methods.csv: what it has beyond GRPO, and what its advantage looks at. Those that keep most of
+    rare pass@64 at equal pass@1 stand first. `own` are rows of methods that are not stored."""
     stored = pd.read_csv(folder / "methods.csv")
     stored = stored[stored["rate"] == RATE]
     mine_too = [] if own is None else [*own["method"].unique()]
@@ -141,21 +149,30 @@ def every_method(testbed: str, folder: Path, own: pd.DataFrame | None = None) ->
         stored = pd.concat([stored[~stored["method"].isin(mine_too)], own], ignore_index=True)
     equal = (stored["reading"] == EQUAL) & (stored["against"] == f"{GRPO} {RATE}")
     order = stored[equal].sort_values(["difference", "method"], ascending=[False, True])["method"]
-    papers = {method: f"[{method}](../{paper}/README.md)" for paper, method in METHODS.items()}
     lines = []
     for method in order:
         mine = _rows(stored, method)
         about = [_in_words(mine), "yours" if method in mine_too else needs(method)]
-        lines.append([papers.get(method, method), *_beyond(mine, FEW, ANSWERS), *about])
-    head = [f"method, on {testbed}", *HEAD[1:5], "pass@8", "answers", HEAD[5], "needs"]
-    return markdown(head, lines, "lrrrrrrll")
+        lines.append([method, *_beyond(mine, FEW, ANSWERS), *about])
+    return lines
 
 
 def among_stored(root: Path, reference: Path) -> str:
     """Return the table of all methods on Countdown with those of the runs below `root` (the scale
     `own`) among them, and a sentence on each of these."""
-    found = pd.read_csv(root / "confirmatory" / "methods.csv")
-    own = found[(found["rate"] == RATE) & (found["method"] != GRPO)]
+    own = own_methods(root)
+    return "\n".join([every_method("Countdown", reference / "study", own), *said_of(own)])
+
+
+def own_methods(root: Path) -> pd.DataFrame:
+    """Return the rows of methods.csv of the methods of a user's own below `root`; none without."""
+    path = root / "confirmatory" / "methods.csv"
+    found = pd.read_csv(path) if path.exists() else pd.DataFrame(columns=["rate", "method"])
+    return found[(found["rate"] == RATE) & (found["method"] != GRPO)]
+
+
+def said_of(own: pd.DataFrame) -> list[str]:
+    """Return a sentence on each method of a user's own."""
     said = []
     for method, mine in own.groupby("method", sort=False):
         equal, lower = _in_words(_rows(mine, method)).partition(" / ")[::2]
@@ -164,7 +181,7 @@ def among_stored(root: Path, reference: Path) -> str:
             f"against GRPO {equal}, against GRPO one rate lower {lower or equal}. Yours has 240 "
             "problems a set; the other rows are stored, of seeds 1 to 9 and 60 problems a set."
         )
-    return "\n".join([every_method("Countdown", reference / "study", own), *said])
+    return said
 
 
 def needs(label: str) -> str:

@@ -56,7 +56,8 @@ SPAN = "from +2 to +16 points"
 
 def run(rises, lost, *, dev=None, steps=None) -> Curve:
     """pass@1 is 20 + rises on all natural problems, pass@64 is 60 - lost on all rare ones and
-    pass@8 and 256 are 90 - lost on natural ones, which have as many distinct right answers; `lost` has a number a step, or one a step and problem.
+    pass@8, pass@256 and answers are 90 - lost on natural ones; `lost` has a number a step, or one a
+    step and problem.
     `dev`: the same two lists for dev prompts."""
     values = {}
     for split, (up, down) in (("", (rises, lost)), (DEV, dev or (rises, lost))):

@@ -3,10 +3,12 @@
 import html
 import re
 
+import pandas as pd
 import pytest
 from test_verdicts import stored, written
 from tiny import ROOT
 
+from common.comparison.frontier import GRPO
 from common.report import page
 
 
@@ -69,6 +71,21 @@ def test_own_results_stand_in_the_place_of_the_committed_ones(built, tmp_path):
     assert "your own results" in own
     row = own.split('<tr id="p-rl">')[1].split("</tr>")[0]
     assert re.findall(r'class="word (\w+)"', row) == ["good", "bad", "none"]
+
+
+def test_a_method_of_ones_own_stands_among_all_on_the_page(built, tmp_path):
+    assert '<tr class="yours">' not in built()
+    stored = pd.read_csv(ROOT / "results" / "reference" / "study" / "methods.csv")
+    own = stored.replace({"method": {"IAC": "<mine>"}})
+    for name, rows in (("reference/study", stored), ("runs/confirmatory", own)):
+        (tmp_path / name).mkdir(parents=True)
+        rows[rows["method"].isin(["<mine>", "FADE", GRPO])].to_csv(tmp_path / name / "methods.csv")
+    text = built("runs")
+    table = text.split('<table class="methods">')[1].split("</table>")[0]
+    lines = re.findall(r'<tr(?: class="(yours)")?><th scope="row">([^<]*)</th>(.*?)</tr>', table)
+    assert [line[:2] for line in lines] == [("yours", "FADE"), ("yours", "&lt;mine&gt;")]
+    assert all(line[2].count("<td>") == len(page.readme.METHODS_HEAD) for line in lines)
+    assert text.count("keeps of rare pass@64") == 2
 
 
 def test_the_page_of_the_committed_results_has_every_claim(tmp_path):
