@@ -33,6 +33,7 @@ from common.config.words import options
 from common.errors import one_of, require
 from common.experiment import Experiment
 from common.results.files import read_jsonl, write, write_json
+from common.results.tables import markdown
 from common.sweeps.chosen import changed
 from common.sweeps.plan import experiments, scales_of
 from common.sweeps.reproduce import done, train
@@ -110,7 +111,7 @@ class Day:
         """Write the page `name`, with how far each row is, and the machine."""
         write_json(self.folder / f"{name}.json", circumstances() | device(self.plan))
         said = "\n".join(f"    {line}" for line in self.said)
-        page = f"# One GPU\n\n{progress(self.runs)}\n\nThe last call:\n\n{said}\n"
+        page = f"# One GPU\n\n{progress(self.runs)}\nThe last call:\n\n{said}\n"
         write(self.folder / f"{name}.md", page)
 
 
@@ -178,7 +179,7 @@ def side_by_side(runs: list[Experiment], end: float, workers: int) -> None:
 
 def passes(day: Day, x: Experiment) -> bool:
     """Return whether a base model passes the gate (START), and tell if it does not."""
-    path = folder_of(x) / "eval" / "step-00000.csv"
+    path = x.path / "eval" / "step-00000.csv"
     if not path.exists():
         day.tell(f"{x.run_id}: no base model yet")
         return False
@@ -214,20 +215,12 @@ def progress(runs: list[Experiment]) -> str:
     rows: dict[tuple, list[Experiment]] = {}
     for x in runs:
         rows.setdefault((x.table, x.label, x.optim.steps), []).append(x)
-    lines = [
-        "| table | row | steps | furthest | seeds finished |",
-        "| --- | --- | ---: | ---: | ---: |",
-    ]
+    lines = []
     for named, found in rows.items():
-        curves = (folder_of(x) / "metrics.jsonl" for x in found)
+        curves = (x.path / "metrics.jsonl" for x in found)
         furthest = max(len(read_jsonl(curve)) if curve.exists() else 0 for curve in curves)
-        many = f"{sum(map(done, found))} of {len(found)}"
-        lines.append(f"| {' | '.join(map(str, named))} | {furthest} | {many} |")
-    return "\n".join(lines)
-
-
-def folder_of(x: Experiment) -> Path:
-    return Path(x.results_dir) / x.paper / x.run_id
+        lines.append([*named, furthest, f"{sum(map(done, found))} of {len(found)}"])
+    return markdown(["table", "row", "steps", "furthest", "seeds finished"], lines, "llrrr")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ sweep).
 
 import re
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import NonNegativeInt, PositiveInt
@@ -146,6 +147,10 @@ class Experiment:
     @property
     def run_id(self) -> str:
         return f"{self.name}-s{self.seed}-{config_hash(self.identity)}"
+
+    @property
+    def path(self) -> Path:
+        return Path(self.results_dir) / self.paper / self.run_id
 
 
 def load(overrides: list[str], paper: str) -> Experiment:

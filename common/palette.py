@@ -22,7 +22,7 @@ FAMILIES = {  # colour -> names: a name covers all methods that begin with it
     "#332288": ("gspo", "skew_r", "softmax", "log_mean_exp", "rs_grpo"),
     "#999933": ("mean", "rloo", "drgrpo", "dr_grpo", "reinforce", "t2t", "max_rl", "maxrl"),
     "#44AA99": ("power", "easy_power", "pass", "binary_contrastive", "relu"),
-    "#882255": ("asym", "positive_only", "ha_dw"),
+    "#882255": ("asym", "ha_dw"),
     "#AA4499": ("clip_cov",),
 }
 LINES = ("-", "--", ":", "-.", "-")

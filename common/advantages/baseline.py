@@ -61,8 +61,9 @@ def quantile(rewards: Tensor, *, tau: float) -> Tensor:
     m_S = p*(p <= tau), m_F = q*(p > tau)
     FADE calls Q the tau-quantile. But its step function and masses, which are followed here, belong
     to the lower (1 - tau)-quantile: the reward that at most tau G responses exceed. The two agree
-    at tau = 1/2. With this definition the function takes any rewards. Raises UserError for tau
-    outside (0, 1) or groups of one.
+    at tau = 1/2. There Q is the lower median, and this is MC-GRPO (Kim 2026, arXiv 2601.22582)
+    without its extra rollout and any division, as in FADE. The function takes any rewards. Raises
+    UserError for tau outside (0, 1) or groups of one.
     """
     require(0 < tau < 1, "tau", tau, "must be in (0, 1)")
     needs_groups(rewards, "quantile")
@@ -70,21 +71,6 @@ def quantile(rewards: Tensor, *, tau: float) -> Tensor:
     # 1e-9 corrects products such as 0.29 * 100 = 28.999999999999996.
     rank = min(math.floor(tau * size + 1e-9), size - 1)
     return rewards - rewards.sort(1, descending=True).values[:, rank : rank + 1]
-
-
-def mc_grpo(rewards: Tensor) -> Tensor:
-    """MC-GRPO: the median of the group is subtracted.
-
-        A_i = R_i - med_j R_j
-
-    Source: FADE sec 8.6; Kim 2026 (arXiv 2601.22582).
-    m_S = p*(p <= 1/2), m_F = q*(p > 1/2)
-    For even G this is the lower median, so that med = 0 at p = 1/2 as in FADE. The function equals
-    `quantile` at tau = 1/2. As in FADE, Kim's extra rollout (G + 1 sampled, the median one without
-    a gradient) and any division are left out. Raises UserError for groups of one.
-    """
-    needs_groups(rewards, "mc_grpo")
-    return rewards - rewards.median(1, keepdim=True).values
 
 
 def relu(rewards: Tensor) -> Tensor:

@@ -5,21 +5,22 @@ policy that sampled it. The lines "m_S =" hold for groups whose responses are eq
 """
 
 import torch
+from torch import Tensor
 
 from common.advantages.group import grpo
 from common.advantages.parts import needs_groups, of_responses, require, success
 
 
 def unlikeliness(
-    rewards: torch.Tensor,
+    rewards: Tensor,
     *,
-    correct: torch.Tensor,
-    log_probs: torch.Tensor,
-    lengths: torch.Tensor,
+    correct: Tensor,
+    log_probs: Tensor,
+    lengths: Tensor,
     beta: float,
     unbiased: bool,
     epsilon: float,
-) -> torch.Tensor:
+) -> Tensor:
     """GRPO on the unlikeliness reward: the likelier a right answer was, the less it is worth.
 
         r_i' = r_i (1 - beta rank_i / G),   rank_i = 0, 1, ... by s_i = log pi_old(y_i | x) / |y_i|
@@ -44,15 +45,15 @@ def unlikeliness(
 
 
 def ucpo(
-    rewards: torch.Tensor,
+    rewards: Tensor,
     *,
-    correct: torch.Tensor,
-    log_probs: torch.Tensor,
-    lengths: torch.Tensor,
+    correct: Tensor,
+    log_probs: Tensor,
+    lengths: Tensor,
     tau: float,
     unbiased: bool,
     epsilon: float,
-) -> torch.Tensor:
+) -> Tensor:
     """UCPO: the right answers of a group share what GRPO gives them, and rarer ones get more.
 
         q_i = exp(s_i) / sum_{j right} exp(s_j),   s_i = log pi_old(y_i | x) / |y_i|
@@ -80,15 +81,13 @@ def ucpo(
     return torch.where(right, weight * advantage, advantage)
 
 
-def _of_a_token(
-    log_probs: torch.Tensor, lengths: torch.Tensor, rewards: torch.Tensor
-) -> torch.Tensor:
+def _of_a_token(log_probs: Tensor, lengths: Tensor, rewards: Tensor) -> Tensor:
     """Return the mean log-probability of each response's tokens, s (P, G), in nats."""
     counts = of_responses(lengths, rewards, "lengths").clamp(min=1)
     return of_responses(log_probs, rewards, "log_probs") / counts
 
 
-def _ranks(s: torch.Tensor) -> torch.Tensor:
+def _ranks(s: Tensor) -> Tensor:
     """Return how many of its group are below each value, (P, G); those that equal it count half."""
     ahead = torch.sign(s[:, :, None] - s[:, None])
     return (ahead.sum(2) + s.shape[1] - 1) / 2

@@ -53,15 +53,3 @@ def negative_only(rewards: Tensor, *, unbiased: bool, epsilon: float) -> Tensor:
     Raises UserError for groups of one.
     """
     return grpo(rewards, unbiased=unbiased, epsilon=epsilon).clamp(max=0)
-
-
-def positive_only(rewards: Tensor, *, unbiased: bool, epsilon: float) -> Tensor:
-    """The counterpart of negative_only: GRPO that learns from relative successes only.
-
-        A_i = max(0, A_i^GRPO)
-
-    Source: the mirror of two_stage sec 4.1; with mean GRPO it is FADE's ReLU (sec 8.11).
-    m_S = sqrt(p*q), m_F = 0; unbiased=false and epsilon=0
-    Raises UserError for groups of one.
-    """
-    return grpo(rewards, unbiased=unbiased, epsilon=epsilon).clamp(min=0)

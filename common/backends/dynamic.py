@@ -3,7 +3,7 @@ until a step has enough groups with mixed rewards."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -29,12 +29,9 @@ class Rollout:
     def outcomes(self) -> torch.Tensor:
         """Return the number of each response's answer, (P, G): equal answers of a group have the
         same number. Responses without an answer are one outcome."""
-        G, numbers = self.batch.group_size, []
-        for start in range(0, len(self.verdicts), G):
-            known: dict[str | None, int] = {}
-            group = self.verdicts[start : start + G]
-            numbers.append([known.setdefault(one.parsed, len(known)) for one in group])
-        return torch.tensor(numbers)
+        G = self.batch.group_size
+        answers = [(row // G, verdict.parsed) for row, verdict in enumerate(self.verdicts)]
+        return torch.tensor(numbered(answers)).view(-1, G)
 
     def groups(self) -> list[Rollout]:
         """Return each group as a rollout of its own."""
@@ -43,6 +40,12 @@ class Rollout:
             Rollout(self.batch.prompts(i, i + 1), self.verdicts[i * G : (i + 1) * G], row[None])
             for i, row in enumerate(self.rewards)
         ]
+
+
+def numbered(answers: Sequence[tuple]) -> list[int]:
+    """Return a number for each (group, answer), the same for equal ones."""
+    known: dict[tuple, int] = {}
+    return [known.setdefault(one, len(known)) for one in answers]
 
 
 def judged(batch: RolloutBatch, prompts: list[Prompt], tokenizer, verify: Verify) -> list[Verdict]:

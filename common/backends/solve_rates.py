@@ -7,7 +7,6 @@ chunks with one file each, and a finished chunk is never sampled again.
 """
 
 from collections.abc import Callable
-from pathlib import Path
 
 from common.backends import backend
 from common.datasets.benchmark import Benchmark
@@ -69,7 +68,7 @@ def on_prompts(x: Experiment, node: dict, n: int) -> Evaluate:
 def measure(x: Experiment, on_chunk: Callable[[], None]) -> None:
     """Run or resume the evaluations that `x` needs. Do nothing if they are finished, or if `x`
     itself is finished."""
-    if finished(Path(x.results_dir) / x.paper / x.run_id, x.optim.steps):
+    if finished(x.path, x.optim.steps):
         return
     if needed := [one for one in measurements(x) if not (one.path / "DONE").exists()]:
         from common.evaluation.run import evaluate_all

@@ -48,11 +48,11 @@ WEEK_HEAD = [
 ]
 METHODS_HEAD = [*HEAD[1:5], "pass@8", "answers", HEAD[5], "needs"]
 LAST, EQUAL = "after the last step", "at equal pass@1"  # readings of methods.csv
-RUNG = ("rate", "method", "reading", "against", "benchmark", "metric")  # name a row
-RUNGS = [  # reading, against and measure of each column of the size ladder
-    *((LAST, BASE, *measure) for measure in (ACCURACY, DIVERSITY)),
-    *((LAST, f"{GRPO} {RATE}", *measure) for measure in (ACCURACY, DIVERSITY)),
-    (EQUAL, f"{GRPO} {RATE}", *DIVERSITY),
+PLACE = ["reading", "metric", "against"]  # names a row of a method at a rate
+RUNGS = [  # PLACE of each column of the size ladder
+    *((LAST, metric, BASE) for _, metric in (ACCURACY, DIVERSITY)),
+    *((LAST, metric, f"{GRPO} {RATE}") for _, metric in (ACCURACY, DIVERSITY)),
+    (EQUAL, DIVERSITY[1], f"{GRPO} {RATE}"),
 ]
 LADDER = [(rate, GRPO) for rate in ("lr 3e-5", RATE, LOWER)]
 LADDER += [(RATE, f"F-GRPO (gamma={gamma})") for gamma in ("0.5", "1")]
@@ -102,9 +102,19 @@ def week(papers: list[Paper], reference: Path) -> str:
     return markdown(WEEK_HEAD, lines, "llrrrrrrrrr")
 
 
+def _stored(folder: Path) -> pd.DataFrame:
+    """Return the rows of a testbed's methods.csv; none where nothing has run."""
+    path = folder / "methods.csv"
+    none = pd.DataFrame(columns=["rate", "method", "n_seeds", *PLACE])
+    return pd.read_csv(path) if path.exists() else none
+
+
 def _rows(study: pd.DataFrame, method: str) -> pd.DataFrame:
-    mine = study[study["method"] == method]
-    return mine.set_index(["reading", "metric", "against"], drop=False)
+    return study[study["method"] == method].set_index(PLACE, drop=False)
+
+
+def _cells(mine: pd.DataFrame, places: list[tuple[str, str, str]]) -> list[str]:
+    return [difference(mine.loc[place]) if place in mine.index else "not run" for place in places]
 
 
 def _beyond(mine: pd.DataFrame, *more: tuple[str, str]) -> list[str]:
@@ -113,8 +123,7 @@ def _beyond(mine: pd.DataFrame, *more: tuple[str, str]) -> list[str]:
     measures after the last step."""
     last = [(LAST, metric, f"{GRPO} {RATE}") for _, metric in (ACCURACY, DIVERSITY, *more)]
     equal = [(EQUAL, DIVERSITY[1], f"{GRPO} {rate}") for rate in (RATE, LOWER)]
-    places = [*last[:2], *equal, *last[2:]]
-    return [difference(mine.loc[place]) if place in mine.index else "not run" for place in places]
+    return _cells(mine, [*last[:2], *equal, *last[2:]])
 
 
 def study(reference: Path) -> str:
@@ -166,8 +175,7 @@ def among_stored(root: Path, reference: Path) -> str:
 
 def own_methods(root: Path) -> pd.DataFrame:
     """Return the rows of methods.csv of the methods of a user's own below `root`; none without."""
-    path = root / "confirmatory" / "methods.csv"
-    found = pd.read_csv(path) if path.exists() else pd.DataFrame(columns=["rate", "method"])
+    found = _stored(root / "confirmatory")
     return found[(found["rate"] == RATE) & (found["method"] != GRPO)]
 
 
@@ -200,17 +208,14 @@ def ladder(reference: Path) -> str:
     sizes |= {f"10.6 M, {folder.parent.name}".removesuffix(", none"): folder for folder in found}
     lines = []
     for size, folder in sizes.items():
-        path = folder / "methods.csv"
-        stored = pd.read_csv(path).to_dict("records") if path.exists() else []
-        rows = {tuple(row[name] for name in RUNG): row for row in stored}
+        stored = _stored(folder)
         for rate, method in LADDER:
             name = f"{method}, {rate.removeprefix('lr ')}" if method == GRPO else method
-            mine = [rows.get((rate, method, *column)) for column in RUNGS]
-            seeds = max((row["n_seeds"] for row in mine if row is not None), default=0)
-            cells = ["not run" if row is None else difference(row) for row in mine]
+            mine = _rows(stored[stored["rate"] == rate], method)
+            cells = _cells(mine, RUNGS)
             if (rate, method) == (RATE, GRPO):  # it is what the others are compared with
                 cells[2:] = ["-"] * 3
-            lines.append([size, name, str(seeds), *cells])
+            lines.append([size, name, str(mine["n_seeds"].max() if len(mine) else 0), *cells])
     return markdown(LADDER_HEAD, lines, "llrrrrrr")
 
 

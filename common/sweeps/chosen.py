@@ -1,7 +1,7 @@
 """What a command line chooses of a scale: rows, seeds, samples per problem, or a trial."""
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,12 +22,12 @@ def changed(
         overrides = [*sweep.overrides, *words]
         return replace(sweep, overrides=overrides, seeds=[*(seeds or sweep.seeds)])
 
-    return _each(config, change)
+    return _with(config, map(change, config.sweeps))
 
 
-def _each(config: Reproduce, change: Callable[[Sweep], Sweep]) -> Reproduce:
-    """Return `config` with `change` of each sweep of its scale."""
-    scale = replace(config.scales[config.scale], sweeps=[change(s) for s in config.sweeps])
+def _with(config: Reproduce, sweeps: Iterable[Sweep]) -> Reproduce:
+    """Return `config` with these sweeps in its scale."""
+    scale = replace(config.scales[config.scale], sweeps=[*sweeps])
     return replace(config, scales={**config.scales, config.scale: scale})
 
 
@@ -52,7 +52,9 @@ def tried(config: Reproduce, steps: int) -> Reproduce:
         return replace(bare, seeds=sweep.seeds[:1])
 
     folder = str(Path(config.results_dir) / "trial")
-    return replace(changed(_each(config, trial), words, n=1), gates={}, results_dir=folder)
+    return replace(
+        changed(_with(config, map(trial, config.sweeps)), words, n=1), gates={}, results_dir=folder
+    )
 
 
 def with_method(config: Reproduce, method: str) -> Reproduce:
@@ -63,8 +65,7 @@ def with_method(config: Reproduce, method: str) -> Reproduce:
     words = [*last.overrides, f"method={method}"]
     name = runs_of(config, replace(last, seeds=last.seeds[:1], overrides=words))[0].method.name
     own = replace(last, overrides=[*words, f"name={name}", f"label={name}"])
-    scale = replace(config.scales[config.scale], sweeps=[*config.sweeps, own])
-    return replace(config, scales={**config.scales, config.scale: scale})
+    return _with(config, [*config.sweeps, own])
 
 
 def without(config: Reproduce, names: Collection[str]) -> Reproduce:
@@ -74,7 +75,7 @@ def without(config: Reproduce, names: Collection[str]) -> Reproduce:
     def fewer(sweep: Sweep) -> Sweep:
         return replace(sweep, rows=[row for row in sweep.rows if run_name(sweep, row) not in names])
 
-    return _each(config, fewer)
+    return _with(config, map(fewer, config.sweeps))
 
 
 def seeds_of(text: str) -> list[int]:

@@ -141,18 +141,14 @@ def _seconds(x: Experiment) -> float:
     """Return how long a run took that is done; after a stop, from its last start."""
     if not done(x):
         return float(_kept(x).set_index("run_id").loc[[x.run_id], "seconds"].iloc[0])
-    meta = meta_of(_folder(x)) or {}
+    meta = meta_of(x.path) or {}
     start, end = (datetime.fromisoformat(meta[key]) for key in ("start", "end"))
     return (end - start).total_seconds()
 
 
-def _folder(x: Experiment) -> Path:
-    return Path(x.results_dir) / x.paper / x.run_id
-
-
 def _lines(x: Experiment) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the lines of a finished run, and its problems. Raises UserError for a damaged run."""
-    run, meta = _folder(x), meta_of(_folder(x)) or {}
+    run, meta = x.path, meta_of(x.path) or {}
     require_none(verify(run))
     counts, problems = counts_of(run)
     require_none(problems)

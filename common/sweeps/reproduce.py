@@ -32,7 +32,7 @@ class OutOfTime(Exception):
 
 
 def done(x: Experiment) -> bool:
-    return finished(Path(x.results_dir) / x.paper / x.run_id, x.optim.steps)
+    return finished(x.path, x.optim.steps)
 
 
 def train(x: Experiment, end: float | None = None) -> str | None:

@@ -163,7 +163,8 @@ def test_the_ladder_stands_beside_the_laptops_rows(tmp_path):
     assert all("not run" in line for line in missing if line.startswith("| 10.6 M "))
     folder = tmp_path / "gpu" / "card" / "study_ladder"
     folder.mkdir(parents=True)
-    named = dict(zip(readme.RUNG, ("lr 1e-5", "IAC", *readme.RUNGS[3]), strict=True))
+    named = {"rate": RATE, "method": "IAC", "benchmark": DIVERSITY[0]}
+    named |= dict(zip(readme.PLACE, readme.RUNGS[3], strict=True))
     number = dict(difference=7.0, low=1.0, high=13.0, p=0.01, p_holm=0.02, n_seeds=4)
     pd.DataFrame([named | number]).to_csv(folder / "methods.csv", index=False)
     lines = [line.split(" | ") for line in readme.ladder(tmp_path).splitlines()]

@@ -9,6 +9,7 @@ from omegaconf import open_dict
 from verl.utils.metric import reduce_metrics
 
 from common.backends import snapshots
+from common.backends.dynamic import numbered
 from common.backends.saving import Saving
 from common.backends.verl import plugin, rows, v1
 from common.backends.verl.checkpoints import drop_old
@@ -199,12 +200,9 @@ def set_samples(dataframe, n: int):
 def of_responses(uids: list, samples: list[dict], asked: list[str]) -> dict[str, list]:
     """Return what the method asks for of the step's responses: `outcomes`, in which equal answers
     of a group have the same number, and `log_probs`, of the whole response when it was sampled."""
-    numbers: dict[object, dict[str, int]] = {}
-    found: dict[str, list] = {"log_probs": [sample["log_prob"] for sample in samples]}
-    found["outcomes"] = []
-    for uid, sample in zip(uids, samples, strict=True):
-        known = numbers.setdefault(uid, {})
-        found["outcomes"].append(known.setdefault(sample["parsed"], len(known)))
+    answers = [(uid, sample["parsed"]) for uid, sample in zip(uids, samples, strict=True)]
+    drawn = [sample["log_prob"] for sample in samples]
+    found = {"outcomes": numbered(answers), "log_probs": drawn}
     return {name: found[name] for name in asked}
 
 

@@ -67,7 +67,6 @@ FORMS: dict[str, Callable[..., Masses]] = {
     "pass_at_k_tang": lambda p, q, k, **_: (k * p * q ** (k - 1), 0.0),
     "asym_rl": lambda p, q, delta, **_: (p * (q - delta), q * (p + delta)),  # sec 8.5
     "quantile": lambda p, q, tau, **_: (p, 0.0) if p <= tau else (0.0, q),  # sec 8.6
-    "mc_grpo": lambda p, q, **_: (p, 0.0) if p <= 0.5 else (0.0, q),  # sec 8.6: the median
     "log_mean_exp": lambda p, q, beta, **_: (
         p * exp(beta) / (p * exp(beta) + q),
         q / (p * exp(beta) + q),
