@@ -59,8 +59,11 @@ def finish(config: Reproduce) -> None:
     if paper in papers():  # the others have no claims
         compare(spec_of(paper), root)
     if config.scale == OWN:
-        from common.report.readme import among_stored
+        from common.report.readme import METHODS_HEAD, own_methods
+        from common.results.tables import markdown
 
-        print(among_stored(root, REFERENCE))
+        lines, said = own_methods(root, REFERENCE)
+        print(markdown(["method, on Countdown", *METHODS_HEAD], lines, "lrrrrrrll"))
+        print(*said, sep="\n")
     if config.scale == "smoke":
         print("scale=smoke ran every part once, with a few steps: its numbers mean nothing")

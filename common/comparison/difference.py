@@ -57,14 +57,15 @@ def main(words: list[str]) -> None:
     print("\n".join(f"{name}: {side}" for name, side in zip("AB", sides, strict=False)))
     if len(sides) == 1:
         print("shares in percent; the mean over seeds after the last step\n")
-        lines = [_mean_line(one) for one in means(found[0], metrics).to_dict("records")]
+        lines = [_line(one, ".4g") for one in means(found[0], metrics).to_dict("records")]
         print(markdown(ALONE, lines, "llrrr"), end="")
         return
     homes = [Path(given["results_dir"]) / name for name in (given["paper"], STUDY)]
     folders = runs or [
         [home / run for run in side[0]["run_id"].unique() for home in homes] for side in found
     ]
-    lines = [_line(one) for one in differences(found[0], found[1], metrics).to_dict("records")]
+    table = differences(found[0], found[1], metrics)
+    lines = [_line(one, ".2f", "+") for one in table.to_dict("records")]
     print("values in percent, differences in points")
     others = [f"{key} ({values})" for key, values in apart(folders[0], folders[1]).items()]
     print(f"A and B differ also in {', '.join(others)}\n" if others else "")
@@ -252,22 +253,14 @@ def _of_paper(methods: list[str], given: dict[str, str]) -> list[Side]:
     return [tuple(x[x["method"] == method] for x in whole_table) for method in methods]
 
 
-def _mean_line(one: dict) -> list[str]:
-    known = one["low"] == one["low"]
-    interval = f" [{one['low']:z.4g}, {one['high']:z.4g}]" if known else ""
-    mean = f"{one['difference']:z.4g}{interval}"
-    return [one["benchmark"], one["metric"], mean, one["seeds"], _problems(one)]
-
-
-def _problems(one: dict) -> str:
-    return "" if one["n_problems"] != one["n_problems"] else f"{one['n_problems']:.0f}"
-
-
-def _line(one: dict) -> list[str]:
-    interval, p = "", ""
-    if one["low"] == one["low"]:
-        interval = f" [{one['low']:z.2f}, {one['high']:z.2f}]"
-        p = f"{one['p_holm']:.2g}"
-    values = [f"{one[name]:.1f}" for name in ("value_a", "value_b")]
-    difference = f"{one['difference']:+z.2f}{interval}"
-    return [one["benchmark"], one["metric"], *values, difference, p, one["seeds"], _problems(one)]
+def _line(one: dict, form: str, sign: str = "") -> list[str]:
+    """Return the cells of ALONE, or with `value_a` in `one` those of HEAD."""
+    known, numbers = not pd.isna(one["low"]), f"{one['difference']:{sign}z{form}}"
+    if known:
+        numbers += f" [{one['low']:z{form}}, {one['high']:z{form}}]"
+    more = [numbers]
+    if "value_a" in one:
+        p = f"{one['p_holm']:.2g}" if known else ""
+        more = [f"{one['value_a']:.1f}", f"{one['value_b']:.1f}", numbers, p]
+    problems = "" if pd.isna(one["n_problems"]) else f"{one['n_problems']:.0f}"
+    return [one["benchmark"], one["metric"], *more, one["seeds"], problems]

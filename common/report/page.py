@@ -74,7 +74,7 @@ def build(home: Path, root: Path, reference: Path, folder: Path) -> str:
         lstrip_blocks=True,
     )
     environment.filters["href"] = partial(href, folder=folder)
-    mine = readme.own_methods(root)
+    methods, said = readme.own_methods(root, reference)
     overview = reference / "study" / "figures" / "overview.png"
     text = environment.get_template("page.html").render(
         papers=sorted(shown, key=lambda one: one["paper"].name),
@@ -82,9 +82,9 @@ def build(home: Path, root: Path, reference: Path, folder: Path) -> str:
         names=NAMES,
         marks=MARKS,
         mark=mark,
-        methods=readme.method_lines(reference / "study", mine) if len(mine) else [],
+        methods=methods,
         methods_head=readme.METHODS_HEAD,
-        said=readme.said_of(mine),
+        said=said,
         overview=overview if overview.exists() else None,
         style=(HERE / "style.css").read_text(),
     )

@@ -49,6 +49,7 @@ WEEK_HEAD = [
 METHODS_HEAD = [*HEAD[1:5], "pass@8", "answers", HEAD[5], "needs"]
 LAST, EQUAL = "after the last step", "at equal pass@1"  # readings of methods.csv
 PLACE = ["reading", "metric", "against"]  # names a row of a method at a rate
+NONE = pd.DataFrame(columns=["rate", "method", "n_seeds", *PLACE])
 RUNGS = [  # PLACE of each column of the size ladder
     *((LAST, metric, BASE) for _, metric in (ACCURACY, DIVERSITY)),
     *((LAST, metric, f"{GRPO} {RATE}") for _, metric in (ACCURACY, DIVERSITY)),
@@ -105,8 +106,7 @@ def week(papers: list[Paper], reference: Path) -> str:
 def _stored(folder: Path) -> pd.DataFrame:
     """Return the rows of a testbed's methods.csv; none where nothing has run."""
     path = folder / "methods.csv"
-    none = pd.DataFrame(columns=["rate", "method", "n_seeds", *PLACE])
-    return pd.read_csv(path) if path.exists() else none
+    return pd.read_csv(path) if path.exists() else NONE
 
 
 def _rows(study: pd.DataFrame, method: str) -> pd.DataFrame:
@@ -140,48 +140,35 @@ def study(reference: Path) -> str:
     return "\n".join(made)
 
 
-def every_method(testbed: str, folder: Path, own: pd.DataFrame | None = None) -> str:
-    """Return the table of all methods of a testbed (`method_lines`)."""
+def every_method(testbed: str, folder: Path) -> str:
+    """Return the table of all methods of a testbed, with links to the papers' own."""
     papers = {method: f"[{method}](../{paper}/README.md)" for paper, method in METHODS.items()}
-    lines = [[papers.get(name, name), *cells] for name, *cells in method_lines(folder, own)]
+    lines = [[papers.get(name, name), *cells] for name, *cells in method_lines(folder)]
     return markdown([f"method, on {testbed}", *METHODS_HEAD], lines, "lrrrrrrll")
 
 
-def method_lines(folder: Path, own: pd.DataFrame | None = None) -> list[list[str]]:
+def method_lines(folder: Path, own: pd.DataFrame = NONE) -> list[list[str]]:
     """Return the name of each method of a testbed at the study's rate and METHODS_HEAD, from its
     methods.csv: what it has beyond GRPO, and what its advantage looks at. Those that keep most of
     rare pass@64 at equal pass@1 stand first. `own` are rows of methods that are not stored."""
-    stored = pd.read_csv(folder / "methods.csv")
-    stored = stored[stored["rate"] == RATE]
-    mine_too = [] if own is None else [*own["method"].unique()]
-    if own is not None:
-        stored = pd.concat([stored[~stored["method"].isin(mine_too)], own], ignore_index=True)
+    stored, yours = pd.read_csv(folder / "methods.csv"), set(own["method"])
+    stored = stored[(stored["rate"] == RATE) & ~stored["method"].isin(yours)]
+    stored = pd.concat([stored, own], ignore_index=True) if yours else stored
     equal = (stored["reading"] == EQUAL) & (stored["against"] == f"{GRPO} {RATE}")
     order = stored[equal].sort_values(["difference", "method"], ascending=[False, True])["method"]
     lines = []
     for method in order:
         mine = _rows(stored, method)
-        about = [_in_words(mine), "yours" if method in mine_too else needs(method)]
+        about = [_in_words(mine), "yours" if method in yours else needs(method)]
         lines.append([method, *_beyond(mine, FEW, ANSWERS), *about])
     return lines
 
 
-def among_stored(root: Path, reference: Path) -> str:
-    """Return the table of all methods on Countdown with those of the runs below `root` (the scale
-    `own`) among them, and a sentence on each of these."""
-    own = own_methods(root)
-    return "\n".join([every_method("Countdown", reference / "study", own), *said_of(own)])
-
-
-def own_methods(root: Path) -> pd.DataFrame:
-    """Return the rows of methods.csv of the methods of a user's own below `root`; none without."""
-    found = _stored(root / "confirmatory")
-    return found[(found["rate"] == RATE) & (found["method"] != GRPO)]
-
-
-def said_of(own: pd.DataFrame) -> list[str]:
-    """Return a sentence on each method of a user's own."""
-    said = []
+def own_methods(root: Path, reference: Path) -> tuple[list[list[str]], list[str]]:
+    """Return the `method_lines` of Countdown with those of the runs below `root` (the scale `own`)
+    among them, and a sentence on each of these; nothing where there are none."""
+    found, said = _stored(root / "confirmatory"), []
+    own = found[(found["rate"] == RATE) & (found["method"] != GRPO)]
     for method, mine in own.groupby("method", sort=False):
         equal, lower = _in_words(_rows(mine, method)).partition(" / ")[::2]
         said.append(
@@ -189,7 +176,7 @@ def said_of(own: pd.DataFrame) -> list[str]:
             f"against GRPO {equal}, against GRPO one rate lower {lower or equal}. Yours has 240 "
             "problems a set; the other rows are stored, of seeds 1 to 9 and 60 problems a set."
         )
-    return said
+    return method_lines(reference / "study", own) if said else [], said
 
 
 def needs(label: str) -> str:

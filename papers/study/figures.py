@@ -78,6 +78,7 @@ def overview(task: str, table: pd.DataFrame, path: Path) -> None:
     wide = shown.pivot_table("difference", ["rate", "method"], ["benchmark", "metric"])
     if not {ACCURACY, DIVERSITY} <= set(wide):
         return
+    shown = shown[shown["metric"].isin([ACCURACY[1], DIVERSITY[1]])]
     figure, axes = panels(1, width=6.4, height=4.2)
     axis, labels, line = axes[0, 0], [(0.0, 0.0, "base model", GREY)], []
     axis.plot(0, 0, "s", color=GREY, ms=6)

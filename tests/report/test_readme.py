@@ -182,17 +182,11 @@ def test_a_method_of_ones_own_stands_among_the_stored_ones(tmp_path):
     mine.loc[(mine["reading"] == readme.EQUAL) & lower, ["difference", "low"]] = 1.0, -98.0
     (tmp_path / "confirmatory").mkdir()
     mine.to_csv(tmp_path / "confirmatory" / "methods.csv", index=False)
-    text = readme.among_stored(tmp_path, REFERENCE)
-    lines = [
-        [x.strip() for x in line.split("|")[1:-1]] for line in text.splitlines() if "|" in line
-    ]
-    assert lines[2][0] == "mine"  # it keeps most
-    assert (lines[2][3], lines[2][7], lines[2][8]) == (
-        "+99.0 [98.0, 100.0]",
-        "more / unclear",
-        "yours",
-    )
-    assert len(lines) == 2 + 1 + stored.loc[stored["rate"] == RATE, "method"].nunique() - 1
-    said = text.splitlines()[-1]
+    lines, (said,) = readme.own_methods(tmp_path, REFERENCE)
+    first = lines[0]
+    assert first[0] == "mine"  # it keeps most
+    assert (first[3], first[7], first[8]) == ("+99.0 [98.0, 100.0]", "more / unclear", "yours")
+    assert len(lines) == 1 + stored.loc[stored["rate"] == RATE, "method"].nunique() - 1
+    assert readme.own_methods(tmp_path / "nothing", REFERENCE) == ([], [])
     assert said.startswith("mine ")
     assert all(word in said for word in ("seeds: 5", "GRPO more", "one rate lower unclear"))
