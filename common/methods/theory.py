@@ -109,11 +109,8 @@ def main(words: list[str]) -> None:
         answer = {"lr_factor": rate.mean_magnitude(bound, other, **given)}
     elif theory.p is not None:
         answer = table(theory, [theory.p]).drop(columns=["method", "G", "p"]).iloc[0].to_dict()
-    elif everything:
-        _show(family(words))
-        return
     else:
-        _show([theory])
+        _show(family(words) if everything else [theory])
         return
     if theory.json:
         print(json.dumps(_finite(answer), allow_nan=False))

@@ -75,7 +75,7 @@ def build(home: Path, root: Path, reference: Path, folder: Path) -> str:
     )
     environment.filters["href"] = partial(href, folder=folder)
     methods, said = readme.own_methods(root, reference)
-    overview = reference / "study" / "figures" / "overview.png"
+    keeps = reference / "study" / "figures" / "keeps.png"
     text = environment.get_template("page.html").render(
         papers=sorted(shown, key=lambda one: one["paper"].name),
         scopes=SCOPES,
@@ -85,7 +85,7 @@ def build(home: Path, root: Path, reference: Path, folder: Path) -> str:
         methods=methods,
         methods_head=readme.METHODS_HEAD,
         said=said,
-        overview=overview if overview.exists() else None,
+        keeps=keeps if keeps.exists() else None,
         style=(HERE / "style.css").read_text(),
     )
     return re.sub(r"\n\s+", "\n", text)

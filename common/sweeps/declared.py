@@ -99,15 +99,12 @@ def progress(config: Reproduce) -> str:
     said, left = [], Counter[str]()
     seconds, steps = Counter[str](), Counter[str]()  # of the runs that are done, by testbed
     for part, runs in parts(config).items():
-        open_runs = [x for x in runs if not _done(x)]
-        said.append(f"{part} {len(runs) - len(open_runs)} of {len(runs)}")
-        left.update({x.paper: 0 for x in runs})
-        for x in runs:
-            if x in open_runs:
-                left[x.paper] += x.optim.steps
-            else:
-                seconds[x.paper] += round(_seconds(x))
-                steps[x.paper] += x.optim.steps
+        ended = [_done(x) for x in runs]
+        said.append(f"{part} {sum(ended)} of {len(runs)}")
+        for x, end in zip(runs, ended, strict=True):
+            left[x.paper] += 0 if end else x.optim.steps
+            steps[x.paper] += x.optim.steps if end else 0
+            seconds[x.paper] += round(_seconds(x)) if end else 0
     known = {x: n * seconds[x] / steps[x] / 3600 for x, n in left.items() if steps[x]}
     rest = sum(known.values()) / (os.cpu_count() or 1)
     apart = "".join(f", without {x}, of which no run is done" for x in left if x not in known)

@@ -2,19 +2,19 @@
 
 <results_dir>/<testbed>/laptop/                  rows and counts of the finished runs
 <results_dir>/<testbed>/{controls,methods}.csv
-<results_dir>/<testbed>/figures/{keeps,overview}.png
+<results_dir>/<testbed>/figures/keeps.png
 """
 
 from pathlib import Path
 
 import pandas as pd
 
-from common.comparison.frontier import ACCURACY, BASE, DIVERSITY, GRPO, RATE, curves
+from common.comparison.frontier import ACCURACY, DIVERSITY, GRPO, RATE, curves
 from common.comparison.gather import LAPTOP, gather, gathered
 from common.palette import GREY, look
 from common.plotting import panels, save
 from common.results.files import write_csv
-from papers.study.tables import EQUAL, LAST, controls, methods, speed
+from papers.study.tables import EQUAL, LAST, controls, methods
 
 TESTBEDS = {"study": "Subset-Countdown", "study_maze": "mazes with loops"}
 OWN = {"confirmatory": "Subset-Countdown, 240 problems"}  # runs of scale=own
@@ -26,7 +26,6 @@ def draw(root: Path) -> None:
         table = tabulate(root, name, root)
         if table is not None:
             keeps(task, table, root / name / "figures" / "keeps")
-            overview(task, table, root / name / "figures" / "overview")
 
 
 def tabulate(results: Path, name: str, root: Path) -> pd.DataFrame | None:
@@ -68,33 +67,6 @@ def keeps(task: str, table: pd.DataFrame, path: Path) -> None:
     axis.set_xlabel("pass@1 after the last step (points; left of 0: costs accuracy)")
     axis.set_ylabel("rare pass@64 at equal pass@1 (points; above 0: keeps more)")
     axis.set_title(f"Each method minus GRPO at the same rate ({task})", fontsize=9)
-    save(figure, path, shown)
-
-
-def overview(task: str, table: pd.DataFrame, path: Path) -> None:
-    """Draw diversity lost against accuracy gained over the base model, after the last step: GRPO at
-    each of its learning rates as a line, and each method at the study's rate."""
-    shown = table[(table["reading"] == LAST) & (table["against"] == BASE)]
-    wide = shown.pivot_table("difference", ["rate", "method"], ["benchmark", "metric"])
-    if not {ACCURACY, DIVERSITY} <= set(wide):
-        return
-    shown = shown[shown["metric"].isin([ACCURACY[1], DIVERSITY[1]])]
-    figure, axes = panels(1, width=6.4, height=4.2)
-    axis, labels, line = axes[0, 0], [(0.0, 0.0, "base model", GREY)], []
-    axis.plot(0, 0, "s", color=GREY, ms=6)
-    for (rate, method), row in wide.iterrows():
-        x, y, color = row[ACCURACY], row[DIVERSITY], look(method).color
-        if method == GRPO:
-            line.append((speed(rate), x, y))
-            labels.append((x, y, f"GRPO, {rate}", "black"))
-        else:
-            axis.plot(x, y, look(method).marker, color=color, ms=6)
-            labels.append((x, y, method, color))
-    _, xs, ys = zip(*sorted(line), strict=True)
-    axis.plot(xs, ys, "o-", color="black", mfc="white", ms=5, lw=1)
-    named(axis, labels)
-    axis.set(xlabel="pass@1 gained over the base model (points)", ylabel="rare pass@64 (points)")
-    axis.set_title(f"After the last step, minus the own base models ({task})", fontsize=9)
     save(figure, path, shown)
 
 

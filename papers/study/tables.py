@@ -65,18 +65,14 @@ DECLARED = (
 )
 
 
-def speed(rate: str) -> float:
-    """Return the learning rate in a name such as "lr 1e-4"."""
-    return float(rate.split()[-1])
-
-
 def controls(found: RunsByMethod) -> pd.DataFrame:
     """Return a row for each control at each learning rate that has one, fastest first. A control
     whose runs are missing has no numbers and the verdict "not run".
 
     passes: the 95 % interval of a - b lies above -margin; fails: it lies below -margin; else
     open."""
-    rates = sorted({rate for rate, _ in found}, key=speed, reverse=True)
+    rates = sorted({rate for rate, _ in found}, key=lambda rate: float(rate.removeprefix("lr ")))
+    rates.reverse()
     rows = []
     for rate, below in zip(rates, [*rates[1:], None], strict=True):
         if below is None and not any((rate, one.a) in found for one in DECLARED[1:]):

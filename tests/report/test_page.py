@@ -56,12 +56,12 @@ def test_figures_are_links_from_the_folder_of_the_page(built):
     assert found == [f"../../reference/p/figures/{name}.png" for name in names]
 
 
-def test_the_studys_overview_stands_first_where_it_is(built, tmp_path):
-    path = tmp_path / "reference" / "study" / "figures" / "overview.png"
+def test_the_studys_picture_stands_first_where_it_is(built, tmp_path):
+    path = tmp_path / "reference" / "study" / "figures" / "keeps.png"
     path.parent.mkdir(parents=True)
     path.write_bytes(b"")
     first, *_ = re.findall(r'src="([^"]*)"', built())
-    assert first == "../reference/study/figures/overview.png"
+    assert first == "../reference/study/figures/keeps.png"
 
 
 def test_own_results_stand_in_the_place_of_the_committed_ones(built, tmp_path):
