@@ -55,33 +55,26 @@ def keeps(task: str, table: pd.DataFrame, path: Path) -> None:
     ]
     shown = pd.concat(sides, axis=1).dropna(subset=["kept_difference"]).reset_index()
     figure, axes = panels(1, width=6.4, height=4.6)
-    axis, labels = axes[0, 0], []
+    axis = axes[0, 0]
     axis.axhline(0, color=GREY, lw=0.8)
     axis.axvline(0, color=GREY, lw=0.8)
-    for row in shown.to_dict("records"):
+    highest_first = shown.sort_values("kept_difference", ascending=False, kind="stable")
+    for place, row in enumerate(highest_first.to_dict("records")):
         x, y, one = row["pass1_difference"], row["kept_difference"], look(row["method"])
         axis.plot([x, x], [row["kept_low"], row["kept_high"]], color=one.color, lw=1)
         axis.plot(x, y, one.marker, color=one.color, ms=6)
-        labels.append((x, y, row["method"], one.color))
-    named(axis, labels)
+        line = {"arrowstyle": "-", "color": one.color, "lw": 0.5, "alpha": 0.6}
+        axis.annotate(  # in a column on the right of the panel, with a line to the point
+            row["method"],
+            (x, y),
+            (1.02, 0.97 * (1 - place / max(len(shown) - 1, 1))),
+            textcoords="axes fraction",
+            arrowprops=line | {"relpos": (0, 0.5), "shrinkA": 1, "shrinkB": 0},
+            color=one.color,
+            va="center",
+            fontsize=8,
+        )
     axis.set_xlabel("pass@1 after the last step (points; left of 0: costs accuracy)")
     axis.set_ylabel("rare pass@64 at equal pass@1 (points; above 0: keeps more)")
     axis.set_title(f"Each method minus GRPO at the same rate ({task})", fontsize=9)
     save(figure, path, shown)
-
-
-def named(axis, labels: list[tuple[float, float, str, str]]) -> None:
-    """Name the points `labels` (x, y, name, colour) in a column on the right of the panel, highest
-    first, each with a line to its point."""
-    for place, (x, y, text, color) in enumerate(sorted(labels, key=lambda label: -label[1])):
-        line = {"arrowstyle": "-", "color": color, "lw": 0.5, "alpha": 0.6, "relpos": (0, 0.5)}
-        axis.annotate(
-            text,
-            (x, y),
-            (1.02, 0.97 * (1 - place / max(len(labels) - 1, 1))),
-            textcoords="axes fraction",
-            arrowprops=line | {"shrinkA": 1, "shrinkB": 0},
-            color=color,
-            va="center",
-            fontsize=8,
-        )

@@ -89,14 +89,12 @@ def controls(found: RunsByMethod) -> pd.DataFrame:
 
 def _judged(a: Runs, b: Runs, control: Control, measure: tuple[str, str]) -> dict:
     seeds = sorted(set(a) & set(b))
-    if len(seeds) < MIN_SEEDS:
-        return {"n_seeds": len(seeds), "verdict": "not run"}
-    step = max(set.intersection(*(set(runs[s].steps) for runs in (a, b) for s in seeds)))
-    if step == 0:  # both have only the base model in common
+    shared = [set(runs[s].steps) for runs in (a, b) for s in seeds]
+    step = max(set.intersection(*shared)) if len(seeds) >= MIN_SEEDS else 0
+    if step == 0:  # too few seeds, or only base models in common
         return {"n_seeds": len(seeds), "verdict": "not run"}
     base = 0 if control.b == BASE else step
-    at = {s: (_place(a[s], step), _place(b[s], base)) for s in seeds}
-    gap = [a[s].values[measure][at[s][0]] - b[s].values[measure][at[s][1]] for s in seeds]
+    gap = [_at(a[s], step, measure) - _at(b[s], base, measure) for s in seeds]
     interval = two_way_interval(np.stack(gap))
     low, high = interval.bounds()
     known = interval.stderr > 0  # without spread there is no interval, and the value decides
@@ -161,5 +159,5 @@ def _beyond(a: Runs, b: Runs | None, reading: str, measure: tuple[str, str]) -> 
     return {"n_seeds": len(pairs)} | dict(zip(NUMBERS, shown, strict=False))
 
 
-def _place(curve: Curve, step: int) -> int:
-    return int(np.flatnonzero(curve.steps == step)[0])
+def _at(curve: Curve, step: int, measure: tuple[str, str]) -> np.ndarray:
+    return curve.values[measure][curve.steps == step][0]
