@@ -8,12 +8,11 @@ order and the wording: no sum of the test split is ever trained on, not even as 
 The task was made without looking at any model's answers.
 """
 
-import hashlib
 import random
 
 from common.errors import require
+from common.tasks.splits import check_split, split_of
 
-SPLITS = {"train": range(0, 80), "dev": range(80, 90), "test": range(90, 100)}
 FACTORS = 12  # the larger multiplication tables end there
 WORDINGS = {
     "sum": (
@@ -46,7 +45,7 @@ def problems(
     `kinds` of WORDINGS (None: all). The draw is seeded: the same call gives the same list. Raises
     UserError if the split does not hold that many."""
     kinds = list(WORDINGS) if kinds is None else kinds
-    require(split in SPLITS, "split", split, f"one of {sorted(SPLITS)}")
+    check_split(split)
     require(largest >= 10, "largest", largest, "at least 10")
     require(size > 0, "size", size, "must be above 0")
     unknown = [kind for kind in kinds if kind not in WORDINGS]
@@ -56,7 +55,7 @@ def problems(
         kind = kinds[len(rows) % len(kinds)]
         numbers, wording = _numbers(kind, largest, rng), rng.choice(WORDINGS[kind])
         key = (kind, *sorted(numbers))
-        if key not in rows and _split(key) == split:
+        if key not in rows and split_of(repr(key)) == split:
             problem, answer = wording.format(*numbers), str(value(kind, numbers))
             name = "-".join(map(str, key))
             rows[key] = {"id": name, "problem": problem, "answer": answer}
@@ -83,8 +82,3 @@ def _numbers(kind: str, largest: int, rng: random.Random) -> tuple[int, ...]:
     if kind == "difference":
         return max(a, b), min(a, b)
     return a, b, min(c, a + b)
-
-
-def _split(key: tuple) -> str:
-    bucket = int(hashlib.sha256(repr(key).encode()).hexdigest()[:8], 16) % 100
-    return next(name for name, buckets in SPLITS.items() if bucket in buckets)

@@ -11,12 +11,12 @@ prompts, every solution needs `*`. All (numbers, target) pairs are split by a ha
 train, dev (for choosing hyperparameters) and test, so that no test prompt is seen before the test.
 """
 
-import hashlib
 import random
 from functools import lru_cache
 from itertools import combinations, permutations
 
 from common.errors import require
+from common.tasks.splits import check_split, split_of
 from common.types import Prompt
 
 NUMBERS, LARGEST, TARGETS = 4, 12, range(1, 51)
@@ -24,7 +24,6 @@ OPERATORS, OPERATOR_WEIGHTS = "+-*", (0.5, 0.35, 0.15)
 OPERAND_WEIGHTS = {2: 0.10, 3: 0.45, 4: 0.45}
 LEFT_DEEP = 0.8
 WORDS = (*"+-*()=}", "\\boxed{", *map(str, range(1, 100)))  # the tiny model's tokens
-SPLITS = {"train": range(0, 80), "dev": range(80, 90), "test": range(90, 100)}
 
 Tree = int | tuple  # a number, or (operator, left, right)
 
@@ -43,24 +42,26 @@ def natural(
     that no expression without `*` solves are left out. The draw is seeded: the same call gives the
     same list."""
     require(numbers >= max(OPERAND_WEIGHTS), "numbers", numbers, "at least 4, for the answers")
-    require(split in SPLITS, "split", split, f"one of {sorted(SPLITS)}")
+    check_split(split)
     rng, seen = random.Random(f"natural-{split}-{seed}"), {}
     while len(seen) < size:
         drawn, target, _ = _draw(rng, numbers)
+        reference = _reference(drawn, target)
         wanted = multiplication or reachable(drawn)[target] != "needs *"
-        if wanted and _split(drawn, target) == split:
-            seen.setdefault(_reference(drawn, target))
+        if wanted and split_of(reference) == split:
+            seen.setdefault(reference)
     return [_prompt(reference, template) for reference in seen]
 
 
 def rare(*, split: str, size: int, seed: int, template: str) -> list[Prompt]:
     """Return `size` distinct prompts that can be solved, but by no expression without `*`."""
-    require(split in SPLITS, "split", split, f"one of {sorted(SPLITS)}")
+    check_split(split)
     rng, seen = random.Random(f"rare-{split}-{seed}"), {}
     while len(seen) < size:
         numbers, target = _numbers(rng, NUMBERS), rng.choice(TARGETS)
-        if _split(numbers, target) == split and reachable(numbers).get(target) == "needs *":
-            seen.setdefault(_reference(numbers, target))
+        reference = _reference(numbers, target)
+        if split_of(reference) == split and reachable(numbers).get(target) == "needs *":
+            seen.setdefault(reference)
     return [_prompt(reference, template) for reference in seen]
 
 
@@ -70,7 +71,7 @@ def demonstrations(*, count: int, seed: int) -> list[tuple[str, str]]:
     rng, rows = random.Random(f"demonstrations-{seed}"), []
     while len(rows) < count:
         numbers, target, tree = _draw(rng, NUMBERS)
-        if _split(numbers, target) == "train":
+        if split_of(_reference(numbers, target)) == "train":
             text = _prompt(_reference(numbers, target), "bare").text
             rows.append((text, f"\\boxed{{{render(tree)}}}"))
     return rows
@@ -210,11 +211,6 @@ def _any_tree(rng: random.Random, operands: list[int]) -> Tree:
 
 def _reference(numbers: tuple[int, ...], target: int) -> str:
     return f"{' '.join(map(str, numbers))} = {target}"
-
-
-def _split(numbers: tuple[int, ...], target: int) -> str:
-    bucket = int(hashlib.sha256(_reference(numbers, target).encode()).hexdigest()[:8], 16) % 100
-    return next(name for name, buckets in SPLITS.items() if bucket in buckets)
 
 
 def _prompt(reference: str, template: str) -> Prompt:

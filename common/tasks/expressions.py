@@ -12,12 +12,12 @@ coefficients into train, dev (for choosing hyperparameters) and test: no test fu
 seen before the test.
 """
 
-import hashlib
 import json
 import random
 from itertools import product
 
 from common.errors import require
+from common.tasks.splits import check_split, split_of
 from common.types import Prompt
 
 SHOWN, HIDDEN = (1, 10), (3,)  # inputs of the unit tests: shown in the prompt, and not shown
@@ -27,7 +27,6 @@ A_WEIGHTS = (0.4, 0.3, 0.2, 0.1)
 WAYS = {"falling": 0.6, "rising": 0.25, "nested": 0.15}
 WORDS = (*"+*()=x", OPENING, CLOSING, *"0123456789")  # the tiny model's tokens
 TIME_LIMIT = 2.0  # seconds per test
-SPLITS = {"train": range(0, 80), "dev": range(80, 90), "test": range(90, 100)}
 
 Function = tuple[int, int, int]  # a, b, c
 
@@ -35,9 +34,9 @@ Function = tuple[int, int, int]  # a, b, c
 def functions(*, split: str, size: int, seed: int, template: str) -> list[Prompt]:
     """Return `size` prompts of distinct functions of a split. The draw is seeded: the same call
     gives the same list. Raises UserError if the split does not hold that many."""
-    require(split in SPLITS, "split", split, f"one of {sorted(SPLITS)}")
+    check_split(split)
     require(template == "bare", "template", template, "must be bare, the only one")
-    held = [f for f in product(A, B, C) if any(f[:2]) and _split(f) == split]
+    held = [f for f in product(A, B, C) if any(f[:2]) and split_of(repr(f)) == split]
     require(0 < size <= len(held), "size", size, f"must be 1..{len(held)}, what {split} holds")
     drawn = random.Random(f"functions-{split}-{seed}").sample(held, size)
     return [_prompt(f) for f in drawn]
@@ -48,7 +47,7 @@ def demonstrations(*, count: int, seed: int) -> list[tuple[str, str]]:
     rng, rows = random.Random(f"expressions-{seed}"), []
     while len(rows) < count:
         f = rng.choices(A, A_WEIGHTS)[0], rng.choice(B), rng.choice(C)
-        if any(f[:2]) and _split(f) == "train":
+        if any(f[:2]) and split_of(repr(f)) == "train":
             way = rng.choices(list(WAYS), list(WAYS.values()))[0]
             rows.append((bare(f), f"{OPENING}{write(f, way)}{CLOSING}"))
     return rows
@@ -72,11 +71,6 @@ def write(f: Function, way: str) -> str:
 
 def _times(factor: int, of: str) -> str:
     return "" if factor == 0 else of if factor == 1 else f"{factor}*{of}"
-
-
-def _split(f: Function) -> str:
-    bucket = int(hashlib.sha256(repr(f).encode()).hexdigest()[:8], 16) % 100
-    return next(name for name, buckets in SPLITS.items() if bucket in buckets)
 
 
 def _prompt(f: Function) -> Prompt:

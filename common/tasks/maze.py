@@ -21,12 +21,12 @@ Mazes are split by a hash of grid, start and goal into train, dev (for choosing 
 and test: no test maze is seen before the test.
 """
 
-import hashlib
 import random
 from collections import deque
 from functools import lru_cache
 
 from common.errors import require
+from common.tasks.splits import check_split, split_of
 from common.types import Prompt
 
 WALL, FREE, START, GOAL, ROW_END, ASK, DONE = "#.SG/>!"
@@ -36,7 +36,6 @@ VOCABULARY = 32  # tokens of the public model, end and padding included
 WORDS = (*USED, *(f"<{i}>" for i in range(VOCABULARY - 2 - len(USED))))  # the model's tokens
 GENERATORS = ("depth_first", "prim")
 ENDS = ("random", "corners")
-SPLITS = {"train": range(0, 80), "dev": range(80, 90), "test": range(90, 100)}
 
 Cell = int  # a cell's index in the grid's text, where a row is `side` cells and ROW_END
 Door = tuple[int, int]  # two neighbouring rooms, by number, the smaller first
@@ -57,7 +56,7 @@ def mazes(
     more than a tree has, and no path of fewer than `least` moves. The draw is seeded: the same call
     gives the same list. A reference is the grid and the target path. Raises UserError for an
     unknown or impossible value."""
-    require(split in SPLITS, "split", split, f"one of {sorted(SPLITS)}")
+    check_split(split)
     _check(side=side, loops=loops, generator=generator, ends=ends)
     grids = _grids(split, size, seed, side, loops, generator, ends, least)
     return [
@@ -169,7 +168,7 @@ def _grids(
             doors = doors | set(rng.sample([d for d in _walls(rooms) if d not in doors], loops))
         start, goal = (0, rooms**2 - 1) if ends == "corners" else rng.sample(range(rooms**2), 2)
         grid = _render(rooms, doors, start, goal)
-        if _split(grid) == split and grid not in made and len(path := shortest(grid)) >= least:
+        if split_of(grid) == split and grid not in made and len(path := shortest(grid)) >= least:
             made[grid] = path
         tried += 1
         require(
@@ -250,8 +249,3 @@ def _empty(rooms: int) -> tuple[str, list[Cell]]:
     width = len(wall) + 1
     place = [(2 * (i // rooms) + 1) * width + 2 * (i % rooms) + 1 for i in range(rooms**2)]
     return ROW_END.join([wall, *[row, wall] * rooms]), place
-
-
-def _split(grid: str) -> str:
-    bucket = int(hashlib.sha256(grid.encode()).hexdigest()[:8], 16) % 100
-    return next(name for name, buckets in SPLITS.items() if bucket in buckets)

@@ -9,6 +9,7 @@ from common.experiment import load
 from common.models import pretrain
 from common.tasks import maze
 from common.tasks.maze import mazes
+from common.tasks.splits import SPLITS
 from common.verifiers.maze import fault
 
 STEP = {"U": (-1, 0), "D": (1, 0), "L": (0, -1), "R": (0, 1)}
@@ -94,7 +95,7 @@ def test_splits_share_nothing_and_are_drawn_by_seed():
     assert not sets["dev"] & sets["test"]
     assert len(shown & sets["train"]) > 100
     assert drawn("test", 5, 1, **given) != drawn("test", 5, 0, **given)
-    ids = {p.id for split in maze.SPLITS for p in drawn(split, 20, **given)}
+    ids = {p.id for split in SPLITS for p in drawn(split, 20, **given)}
     assert len(ids) == 60
 
 
