@@ -49,6 +49,7 @@ ROWS = {
 
 REFERENCES = {
     "math": ["", ENDLESS, '{"gold": "5", "tolerance": "x"}'],
+    "verl_math": ["", " ", '{"gold": "5", "tolerance": "0.1"}'],
     "choice": ["C", "{}", "[]", "null", '{"answer": "C"}'],
     "code": ["", "6", "{}", '{"tests": []}', "[" * 100],
     "ifeval": ["", "{}", "[]", "no"],
