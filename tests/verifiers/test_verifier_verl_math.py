@@ -1,6 +1,4 @@
-"""verl's comparison of strings, by hand, and against verl's own where that is installed."""
-
-import random
+"""verl's comparison of strings, by hand; tests/cluster/test_verl_methods.py has verl's own."""
 
 import pytest
 from labelled import rows
@@ -30,7 +28,8 @@ PIECES = [*PIECES.split("|"), *"{}123/-=xk. \n%\\$(),", "0.5", "^{\\circ}", "cm"
         (r"\boxed{\left( 1, 2\right)}", "(1,2)", "correct"),
         (r"\boxed{90^\circ}", "90", "correct"),
         (r"\boxed{\sqrt3}", r"\sqrt{3}", "correct"),
-        (r"\boxed{\frac}", r"\frac", "correct"),
+        (r"\boxed{\frac}", r"\frac{1}{2}", "wrong"),
+        (r"\boxed{1 \text{ h} 5 \text{ min}}", r"1 \text{ h} 5 \text{ min}", "correct"),
         (r"\boxed{1} or \boxed{2}", "2", "correct"),
         (r"\boxed 7$ and more", "7", "correct"),
         (r"\fbox{7}", "7", "unparsed"),
@@ -61,20 +60,8 @@ def test_real_outputs():
     """What strings lose of the right ones: numbers with separators, all of three problems."""
     cases = [row for row in rows("verifier_cases") if row["source"].startswith("qwen2.5-math_math")]
     pairs = [(row, math.response(row), reference(row)) for row in cases if row["correct"]]
-    lost = {(r["id"].split("#")[0], gold) for r, text, gold in pairs if not verify(text, gold).reward}
+    lost = {
+        (r["id"].split("#")[0], gold) for r, text, gold in pairs if not verify(text, gold).reward
+    }
     assert {gold for _, gold in lost} == {"900,000,000", "3,250", "50,625"}
     assert all(verify(example(gold), gold).outcome == "correct" for _, _, gold in pairs)
-
-
-def test_verls_own_function_agrees():
-    theirs = pytest.importorskip("verl.utils.reward_score.math_reward").compute_score
-    draw, right = random.Random(0), 0
-    for _ in range(20_000):
-        gold = "".join(draw.choices(PIECES, k=draw.randint(1, 5)))
-        if gold.strip() and not gold.startswith('{"'):
-            at = draw.randint(0, len(gold))
-            answer = gold[:at] + draw.choice(["", *PIECES]) + gold[at:]
-            response = draw.choice([r"\boxed{%s}.", r"\boxed %s$ x", "%s"]) % answer
-            right += theirs(response, gold)
-            assert verify(response, gold).reward == theirs(response, gold), (response, gold)
-    assert right > 1000
