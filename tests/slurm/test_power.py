@@ -5,7 +5,7 @@ import pytest
 
 from common.config.files import REFERENCE
 from slurm import launch
-from slurm.power import power, settled
+from slurm.power import power, settled, unread
 from slurm.tables import Wanted, chosen
 
 
@@ -45,6 +45,27 @@ def test_rows_that_decide_no_claim_have_no_line(tmp_path):
     assert power("f_grpo", runs_of("f_grpo", scale="gpu"), "") == []  # not a cluster's rows
 
 
-def test_rows_of_which_nothing_is_printed_say_so():
+@pytest.mark.parametrize(
+    ("paper", "scale", "names"),
+    [
+        ("over_sharpening", "cluster", {"qwen3_8b_filter_batch"}),
+        ("cov_grpo", "cluster_repository", {"distill15b_cw_grpo_repository"}),
+        ("two_stage", "cluster_long", set()),  # of no printed cell, but of claims
+        ("fade", "cluster_fig14", {"qwen7b_asym_05", "qwen7b_mean_grpo"}),
+    ],
+)
+def test_rows_that_no_claim_and_no_cell_is_of_are_named(paper, scale, names):
+    runs = runs_of(paper, scale=scale)
+    found = unread(paper, runs)
+    assert names <= set(found)
+    assert len(found) < len(runs) or scale in ("cluster_repository", "cluster_fig14")
+    lines = power(paper, runs, "")
+    assert [f" {len(found)} of the rows" in line for line in lines[:1]] == [True] * bool(found)
+
+
+def test_two_lines_where_some_rows_are_read():
+    first, second = power("over_sharpening", runs_of("over_sharpening", scale="cluster"), "")
+    assert "(qwen3_8b_filter_batch)" in first
+    assert "settle" in second
     (line,) = power("over_sharpening", runs_of("over_sharpening", scale="cluster_bare"), "")
-    assert "nothing printed" in line
+    assert " 18 of the rows" in line
