@@ -105,7 +105,8 @@ def test_tables_are_evaluated_on_the_printed_sets(tmp_path):
         drawn = [x.row.benchmark.partition(", draw ") for x in evaluated]
         assert {name for name, _, _ in drawn} == sets
         assert {x.max_tokens for x in evaluated} == {4096}  # or what a prompt leaves of it
-        assert {x.eval.prompts["chat"] for x in evaluated} == {"qwen"}  # "for all models"
+        chat = "qwen" if "Qwen" in model else "llama_chatml"  # as vLLM reads Zhu's ChatML
+        assert {x.eval.prompts["chat"] for x in every} == {chat}
         assert {(x.n, x.temperature, x.top_p) for x in evaluated} == {(256, 0.6, 0.95)}
         assert {x.eval.prompts["instruction"] for x in evaluated} == {"boxed_user"}
 
