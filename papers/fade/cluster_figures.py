@@ -24,10 +24,11 @@ from common.comparison.spec import spec_of
 from common.comparison.training import logged, phases
 from common.palette import COLORS, colors, look
 from common.plotting import legend, panels, save
+from papers.fade.compare import CURVE, V6
 from papers.fade.fits import figures as fitted
 from papers.fade.fits import tables
 
-V6, SMALL, LARGE = "LiveCodeBench v6", "Qwen 2.5 7B", "CWM 32B"
+SMALL, LARGE = "Qwen 2.5 7B", "CWM 32B"
 BEST = ("FADE H*=1.0", "GRPO", "Power alpha=2", "AsymGRPO delta=0.5")
 # with the pass@k-driven methods, which do not lose the slope b in training (Fig. 6 left); their
 # colours are not the palette's, which has one a family
@@ -156,15 +157,14 @@ def focus(rows: pd.DataFrame, folder: Path) -> Figure:
 
 def laws(counts: pd.DataFrame, folder: Path) -> list[Figure]:
     """Draw Figs. 6 left and 10 to 13: laws and densities fitted to counts."""
-    counts = counts[(counts["benchmark"] == V6) & (counts["n"] >= 100)]
+    counts = counts[counts["benchmark"].isin([V6, CURVE]) & (counts["n"] >= 100)]
     mine = counts[counts["model"] == SMALL]
     base = mine[mine["method"] == "SFT"].assign(method="base", step=0)
-    trained = mine[mine["method"].isin(LAWS)]
+    trained = mine[mine["method"].isin(LAWS) & (mine["benchmark"] == CURVE)]
     steps = trained.groupby("method")["step"].nunique().reindex(list(LAWS)).fillna(0)
-    last = trained[trained["step"] == trained.groupby("method")["step"].transform("max")]
-    last = last[last["method"].isin(BEST)]
+    last = mine[mine["method"].isin(BEST) & (mine["benchmark"] == V6)]
     no_base = ["SFT"] if base.empty else []
-    missing = [*no_base, *(name for name in BEST if not steps[name])]
+    missing = [*no_base, *(name for name in BEST if name not in set(last["method"]))]
     short = list(dict.fromkeys([*no_base, *steps.index[steps < 2]]))
     both = pd.concat([base, trained[trained["step"].isin(spread(trained["step"]))]])
     fits = both if short else tables.coefficients(both)
@@ -179,6 +179,7 @@ def laws(counts: pd.DataFrame, folder: Path) -> list[Figure]:
         counted(name, lost, SMALL, f"{more}fits: common/metrics/fits.py", draw_it, folder)
         for name, (lost, more, draw_it) in pictures.items()
     ]
+    counts = counts.drop_duplicates(["model", "method", "seed", "step", "problem_id"])
     made.append(fig10(counts, "7b", SMALL, folder))
     return [*made, fig10(counts, "32b", LARGE, folder)]
 
