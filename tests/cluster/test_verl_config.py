@@ -15,6 +15,7 @@ pytest.importorskip("verl", reason="verl is not installed here: make test-cluste
 from compositions import EXPERIMENTS
 from omegaconf import OmegaConf
 from runs import PRETRAIN
+from tiny import ROOT
 from transformers import AutoModelForCausalLM
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import omega_conf_to_dataclass, validate_config
@@ -251,6 +252,17 @@ def test_a_launch_serves_with_a_key_of_its_own_and_keeps_its_caches_apart(tmp_pa
 def test_a_key_that_verl_does_not_have_is_refused():
     with refuses("trainer.total_step", 3):
         config.compose({"trainer.total_step": 3})
+
+
+def test_the_defaults_that_are_stored_are_verls():
+    """tests/papers/test_defaults.py compares every row with them."""
+    stored = pd.read_csv(
+        ROOT / "tests" / "papers" / "defaults.csv", dtype=str, keep_default_na=False
+    )
+    stored = stored[stored["framework"] == "verl 0.9.1"].set_index("key")["default"]
+    verls = {key: OmegaConf.select(config.defaults(), key) for key in stored.index}
+    found = {key: "" if value is None else str(value) for key, value in verls.items()}
+    assert found == stored.to_dict()
 
 
 def test_every_key_of_memory_and_speed_is_one_of_verls():
