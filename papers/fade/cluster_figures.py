@@ -40,10 +40,10 @@ LAWS = dict(
     )
 )
 DELTAS = {f"AsymGRPO delta={delta:g}": delta for delta in (0.3, 0.5, 0.7, 1.5, 2)}
-# method -> delta, which is 1 for the three sign-balanced methods at the end
-SIGNS = DELTAS | dict.fromkeys(("mean GRPO", "GRPO", "Power alpha=2"), 1.0)
+# method -> delta, which is 1 for the two sign-balanced methods at the end
+SIGNS = DELTAS | dict.fromkeys(("GRPO", "Power alpha=2"), 1.0)
 # method -> the solve rate p where its weight is largest: the mode of p q^alpha, or of p^alpha q
-FOCUS = {"Power alpha=3": 1 / 4, "Power alpha=2": 1 / 3, "mean GRPO": 1 / 2}
+FOCUS = {"Power alpha=3": 1 / 4, "Power alpha=2": 1 / 3, "GRPO": 1 / 2}
 FOCUS |= {"Power easy alpha=2": 2 / 3}
 STEP = "step: a rollout of 10 optimiser steps."
 

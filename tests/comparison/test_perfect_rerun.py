@@ -143,9 +143,9 @@ EXPECTED = {
         },
         # a made-up measure has only the printed numbers
         not_drawn={
-            "cluster_fig3_right": "rows without a curve: mean GRPO, AsymGRPO delta=0.3, AsymGRPO "
+            "cluster_fig3_right": "rows without a curve: GRPO, AsymGRPO delta=0.3, AsymGRPO "
             "delta=0.5, AsymGRPO delta=0.7, AsymGRPO delta=1.5, AsymGRPO delta=2 of Qwen 2.5 7B",
-            "cluster_fig5": "rows without a curve: GRPO, mean GRPO, Power alpha=2, REINFORCE, "
+            "cluster_fig5": "rows without a curve: GRPO, Power alpha=2, REINFORCE, "
             "AsymGRPO delta=0.3, AsymGRPO delta=0.5, AsymGRPO delta=0.7, AsymGRPO delta=2 of Qwen "
             "2.5 7B",
             # curves of n = 200 and one learning rate are scales of their own
@@ -158,7 +158,7 @@ EXPECTED = {
             "cluster_fig1_32b": f"rows without a curve: {CURVE}".replace(*MODELS),
             "cluster_fig9": "rows without a curve: FADE H*=1.0, FADE (alpha only), FADE (delta "
             "only), FADE (both from entropy), FADE (log schedule) of Qwen 2.5 7B",
-            "cluster_fig14_same": "rows without a curve: mean GRPO, Power alpha=3, AsymGRPO "
+            "cluster_fig14_same": "rows without a curve: GRPO, Power alpha=3, AsymGRPO "
             "delta=0.5, pass@4 (Chen) of Qwen 2.5 7B",
         },
     ),

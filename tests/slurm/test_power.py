@@ -51,7 +51,7 @@ def test_rows_that_decide_no_claim_have_no_line(tmp_path):
         ("over_sharpening", "cluster", {"qwen3_8b_filter_batch"}),
         ("cov_grpo", "cluster_repository", {"distill15b_cw_grpo_repository"}),
         ("two_stage", "cluster_long", set()),  # of no printed cell, but of claims
-        ("fade", "cluster_fig14", {"qwen7b_asym_05", "qwen7b_mean_grpo"}),
+        ("fade", "cluster_fig14", {"qwen7b_asym_05", "qwen7b_grpo"}),
     ],
 )
 def test_rows_that_no_claim_and_no_cell_is_of_are_named(paper, scale, names):

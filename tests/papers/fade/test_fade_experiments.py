@@ -78,7 +78,7 @@ def test_fig_14s_claim_has_the_ratios_of_its_rows():
     claims = {claim.id: claim for claim in file.load(ROOT / "papers" / "fade" / "claims.yaml")}
     trend = claims["scale_entropy"].cluster
     rows = {x.label: x for x in compositions.runs("fade", "cluster_fig14")}
-    mean = load(["experiment=cluster/qwen7b_mean_grpo"], "fade")
+    mean = load(["experiment=cluster/qwen7b_grpo"], "fade")
     weights = [
         largest_weight(bind(x.method), x.sampling.group_size, x.reward, {})
         for x in (mean, *(rows[one["method"]] for one in trend.of))
@@ -91,7 +91,7 @@ def test_fig_14s_claim_has_the_ratios_of_its_rows():
     ("name", "times"),
     # max |A| of mean GRPO at G = 16 is 15/16, of GRPO with the deviation sqrt(15), at delta = 0.5
     # 2 * 15/16, of Power alpha = 2 (15/16)^2
-    [("mean_grpo", 1), ("grpo", 15**0.5 / 16), ("asym_05", 0.5), ("power_2", 16 / 15)],
+    [("grpo", 1), ("grpo_std", 15**0.5 / 16), ("asym_05", 0.5), ("power_2", 16 / 15)],
 )
 def test_cluster_rows_have_mean_grpos_eta_times_largest_weight(name, times):
     verl = pytest.importorskip("common.backends.verl.config")
