@@ -33,3 +33,7 @@ def test_a_configuration_of_a_readme_has_verls_keys(file, tmp_path):
     actor = found.actor_rollout_ref.actor
     assert found.data.train_batch_size % actor.ppo_mini_batch_size == 0
     assert found.actor_rollout_ref.rollout.n > 1
+    missing = OmegaConf.missing_keys(found)  # those of a reward model are of no use here
+    assert {key for key in missing if not key.startswith("reward.")} == set()
+    assert actor.use_dynamic_bsz  # else verl asks for three sizes of micro-batches
+    assert found.data.max_prompt_length > 1000 or file.parent.name == "cov_grpo"  # 512: Table 5
