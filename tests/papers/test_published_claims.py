@@ -25,10 +25,8 @@ OTHERWISE = {
     "fade": {
         "best_aime_32b": "fails",
         "power_5": "fails",
-        "rho_perp": "fails",
-        "rl_diversity": "fails",
     },
-    "over_sharpening": {"filter_consistent": "fails", "overlap_ratio": "fails"},
+    "over_sharpening": {"overlap_ratio": "fails"},
     "two_stage": {"over_standard": "fails"},  # INC016
 }
 NUMBERS = {  # of several comparisons
@@ -39,7 +37,12 @@ NUMBERS = {  # of several comparisons
     ("over_sharpening", "iac_others_avg"): "9 hold, 0 fail, 0 open of 9",
     ("over_sharpening", "iac_others_pass"): "9 hold, 0 fail, 0 open of 9",
 }
-OURS = {"over_sharpening": {"iac_partition", "iac_partition_equal", "confident_only"}}
+OURS = {
+    "fade": {"rho_perp", "rl_diversity"},
+    "over_sharpening": {
+        *("iac_partition", "iac_partition_equal", "confident_only", "filter_consistent"),
+    },
+}
 
 
 def stored(paper: str) -> pd.DataFrame:
