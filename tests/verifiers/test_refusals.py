@@ -22,6 +22,7 @@ ROWS = {
         "answer",
         [{"answer": gold} for gold in ("", "  ", None, ENDLESS, float("nan"), float("inf"))],
     ),
+    "verl_math": ("", [{"answer": ""}, {"answer": "5", "error": "0.1"}]),
     "choice": ("answer", [{"answer": a, "options": OPTIONS} for a in ("E", "", None, "AB", 2)]),
     "choice, options": ("options", [{"answer": "A"}, {"answer": "A", "options": ["a", " "]}]),
     "code": (
@@ -49,7 +50,6 @@ ROWS = {
 
 REFERENCES = {
     "math": ["", ENDLESS, '{"gold": "5", "tolerance": "x"}'],
-    "verl_math": ["", " ", '{"gold": "5", "tolerance": "0.1"}'],
     "choice": ["C", "{}", "[]", "null", '{"answer": "C"}'],
     "code": ["", "6", "{}", '{"tests": []}', "[" * 100],
     "ifeval": ["", "{}", "[]", "no"],

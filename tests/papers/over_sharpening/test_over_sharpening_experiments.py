@@ -87,6 +87,16 @@ def test_every_row_of_the_tables_has_one_experiment_and_a_sweep():
     assert sorted(name for sweep in sweeps for name in sweep.rows) == CLUSTER
 
 
+def test_lighteval_alone_is_graded_as_verls_reward_for_math():
+    ours = {"_target_": "common.verifiers.math.reference"}
+    for name in CLUSTER:
+        data = experiment(name).data
+        references = {key: node["reference"] for key, node in data.benchmarks.items()}
+        assert references.pop("LightEval") == {"_target_": "common.verifiers.verl_math.reference"}
+        assert [*references.values(), data.train["reference"]] == [ours] * 6
+        assert data.verifier == {"_target_": "common.verifiers.verl_math.verify"}
+
+
 def test_one_tiny_run_with_iac_dapo_and_the_memory_network(results):
     settings = [*TINY, f"results_dir={results}", "optim.steps=2", "eval.every=2"]
     settings += ["optim.mini_batches=4", "method=dapo_iac_dlc"]
