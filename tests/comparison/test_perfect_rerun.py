@@ -134,7 +134,7 @@ EXPECTED = {
             **dict.fromkeys(("cluster_fig6_7b", "cluster_fig6_32b"), 5 * 2),
             "cluster_fig8": 4 * 2 * 3,  # runs, alpha and delta, logged steps
             "cluster_fig3_entropy": 6 * 3,  # deltas, logged steps
-            "cluster_fig4": 8,  # methods, as below
+            "cluster_fig4": 7,  # methods, as below
             "cluster_fig5_right": 4,
             "cluster_fig14_equalised": 4 * 3,
             **dict.fromkeys(("cluster_fig10_7b", "cluster_fig10_32b"), 2 * 17),  # SFT, GRPO
