@@ -20,6 +20,7 @@ TABLES = {
     "fig8_table": Table("the table in Fig. 8: weight changes at three entropy targets"),
     "table9": Table("rank 1 of weight changes at 7B and 32B", ("cluster", "cluster_32b")),
     "fig9": Table("the ablations", rows="table_fig9"),
+    "std": Table("GRPO with the standard deviation", ("cluster_std",), rows="all"),
     "fig14": Table("at GRPO's learning rate", ("cluster_fig14",), rows="all"),
     "curves": Table(
         "Figs 1, 5, 6, 9 to 13: pass@k each 100 rollouts", ("cluster_curves",), rows="all"

@@ -8,7 +8,7 @@ TABLES = {
     "table3": Table("PASS@8 of the same responses"),
     "table4": Table("DAPO with IAC and DLC"),
     "table5": Table("alpha, and filtering", ("cluster", "cluster_filter")),
-    "kl": Table("Algorithm 1's KL", ("cluster_kl",), rows="all"),
+    "bare": Table("without KL and dual clip", ("cluster_bare",), rows="all"),
     "recipes": Table("verl's own values", ("cluster_recipes",), rows="all"),
 }
 
