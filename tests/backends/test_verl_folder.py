@@ -1,18 +1,22 @@
 """What goes in and out of verl around a run: the resume decision, metrics, samples, verdicts."""
 
 import asyncio
+import io
 import json
 from pathlib import Path
 
+import datasets
 import pandas as pd
 import pytest
+from pyarrow.parquet import ParquetFile
 from tiny import ROOT
 
-from common.backends.verl import backend, reward, rows
+from common.backends.verl import backend, data, reward, rows
 from common.errors import UserError
 from common.experiment import load
+from common.models.pretrain import tokenizer
 from common.results.files import read_jsonl
-from common.types import Verdict
+from common.types import Prompt, Verdict
 
 TINY = ["device=cpu", "optim.steps=6", "eval.every=3", "eval.n=8", "eval.k=[1]", "eval.curve_n=4"]
 
@@ -125,20 +129,47 @@ def dump(path: Path, missing: int = 0) -> None:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines[: len(lines) - missing]))
 
 
+def test_a_rows_reference_is_in_a_file_of_the_run_and_not_in_the_parquet(tmp_path, monkeypatch):
+    """verl sends a row's columns with each sample, and `datasets` cannot read a row group of more
+    than 2 GiB: that many megabytes of tests are FADE's."""
+    monkeypatch.setattr(data, "ROWS", 2)
+    x, tok = load([*TINY], "f_grpo"), tokenizer()
+    texts = [f"{i}\n\u2028" * 100_000 for i in range(5)]
+    train = [Prompt(f"p{i}", "1 2", text) for i, text in enumerate(texts)]
+    data.write_parquet(x, tmp_path, train, {"rare": train[:1]}, tok, context=256)
+    assert (tmp_path / "train.parquet").stat().st_size < 20_000
+    read = ParquetFile(tmp_path / "train.parquet")
+    assert read.num_row_groups == 3
+    loaded = datasets.load_dataset("parquet", data_files=str(tmp_path / "train.parquet"))["train"]
+    reward.describe(x, tmp_path / "judge.json")
+    monkeypatch.setattr(reward, "lasting", lambda *_: same)
+    extra = dict(problem_id="p", tokens=3, log_prob=-1.0, stopped=True)
+    for row, text in zip(loaded, texts, strict=True):
+        start, file = row["reward_model"]["ground_truth"], str(tmp_path / "judge.json")
+        for said, outcome in ((text, "correct"), ("no", "wrong")):
+            found = asyncio.run(reward.judge("train", said, start, dict(extra), file))
+            assert found["outcome"] == outcome
+
+
+def same(pairs):
+    return [Verdict("correct", 1.0, "x") if a == b else Verdict("wrong", 0.0) for a, b in pairs]
+
+
 def test_rewards_keep_the_verdict_and_are_judged_in_batches(tmp_path, monkeypatch):
     x = load([*TINY, "reward.correct=1", "reward.wrong=-1"], "f_grpo")
     sizes = []
 
     def verify(pairs):
         sizes.append(len(pairs))
-        return [Verdict("correct", 1.0, "x") if a == b else Verdict("wrong", 0.0) for a, b in pairs]
+        return same(pairs)
 
     file = str(tmp_path / "judge.json")
-    monkeypatch.setitem(reward._made, file, (x.reward, reward.Batcher(verify)))
+    made = x.reward, reward.Batcher(verify), io.BytesIO(b'"1"\n')
+    monkeypatch.setitem(reward._made, file, made)
     extra = dict(problem_id="p", tokens=3, log_prob=-1.0, stopped=True)
 
     async def both():
-        jobs = [reward.judge("natural", text, "1", dict(extra), file) for text in ("1", "2", "1")]
+        jobs = [reward.judge("natural", text, 0, dict(extra), file) for text in ("1", "2", "1")]
         return await asyncio.gather(*jobs)
 
     scores = asyncio.run(both())
@@ -154,7 +185,8 @@ def test_a_verifier_that_fails_is_no_zero(tmp_path, monkeypatch):
 
     file = str(tmp_path / "judge.json")
     x = load([*TINY], "f_grpo")
-    monkeypatch.setattr(reward, "_start", lambda _: (x.reward, reward.Batcher(verify)))
+    made = x.reward, reward.Batcher(verify), io.BytesIO(b'"1"\n')
+    monkeypatch.setattr(reward, "_start", lambda _: made)
     with pytest.raises(UserError, match="cannot be trusted"):
-        asyncio.run(reward.judge("natural", "1", "1", {}, file))
+        asyncio.run(reward.judge("natural", "1", 0, {}, file))
     assert "verifier nonsense" in (tmp_path / reward.FAULT).read_text()

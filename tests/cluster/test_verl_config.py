@@ -334,7 +334,9 @@ def test_prompts_keep_text_reference_and_limit(tmp_path):
     assert longest == max(map(len, tok(texts, add_special_tokens=False)["input_ids"]))
     read = pd.read_parquet(tmp_path / "train.parquet")
     assert [row[0]["content"] for row in read.prompt] == [prompt.text for prompt in train]
-    assert [row["ground_truth"] for row in read.reward_model] == [p.reference for p in train]
+    with open(tmp_path / data.REFERENCES, "rb") as file:
+        found = [data.reference(file, row["ground_truth"]) for row in read.reward_model]
+    assert found == [p.reference for p in train]
     assert {row["max_tokens"] for row in read.extra_info} == {7}
     tests = pd.read_parquet(tmp_path / "val.parquet")
     assert list(tests.data_source.unique()) == list(benchmarks)

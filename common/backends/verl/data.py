@@ -1,30 +1,45 @@
-"""Writes our prompts as the parquet files that verl reads. Nothing here imports verl."""
+"""Writes our prompts as the parquet files that verl reads, and their references as a file that its
+reward function reads (reward.py): verl sends a row's columns along with every sample, and the tests
+of one programming problem take megabytes. Nothing here imports verl."""
 
+import json
 from pathlib import Path
+from typing import BinaryIO
 
 import pandas as pd
 
 from common.errors import require
 from common.experiment import Experiment
-from common.results.files import write
+from common.results.files import write, writing
 from common.types import Prompt
 
 TRAIN = "train"  # data_source of training rows; validation rows carry their benchmark's name
+REFERENCES = "references.jsonl"  # of all rows, one JSON text a line
+ROWS = 10_000  # of a row group: above 2 GiB of nested texts in one, a parquet cannot be read
 
 
-def rows(chosen: list[Prompt], source: str, limits: list[int]) -> list[dict]:
-    """Return rows with verl's columns. `prompt` is a list of messages (agent.py takes its only
-    text), `data_source` is `source`, `reward_model.ground_truth` is the reference. `extra_info`
-    goes with each sample and also holds the limit of its response in tokens."""
-    return [
-        {
+def rows(chosen: list[Prompt], source: str, limits: list[int], file: BinaryIO) -> list[dict]:
+    """Return rows with verl's columns, and append their references to `file`. `prompt` is a list of
+    messages (agent.py takes its only text), `data_source` is `source`, `reward_model.ground_truth`
+    is the byte of the file where the reference begins. `extra_info` goes with each sample and also
+    holds the limit of its response in tokens."""
+    found = []
+    for index, (prompt, limit) in enumerate(zip(chosen, limits, strict=True)):
+        row = {
             "data_source": source,
             "prompt": [{"role": "user", "content": prompt.text}],
-            "reward_model": {"style": "rule", "ground_truth": prompt.reference},
+            "reward_model": {"style": "rule", "ground_truth": file.tell()},
             "extra_info": {"index": index, "problem_id": prompt.id, "max_tokens": limit},
         }
-        for index, (prompt, limit) in enumerate(zip(chosen, limits, strict=True))
-    ]
+        file.write(json.dumps(prompt.reference).encode() + b"\n")
+        found.append(row)
+    return found
+
+
+def reference(file: BinaryIO, start: int) -> str:
+    """Return the reference that begins at byte `start` of the file of references."""
+    file.seek(start)
+    return json.loads(file.readline())
 
 
 def prompt_lengths(chosen: list[Prompt], tokenizer, context: int) -> list[int]:
@@ -47,19 +62,21 @@ def prompt_lengths(chosen: list[Prompt], tokenizer, context: int) -> list[int]:
 def write_parquet(
     x: Experiment, folder: Path, train: list[Prompt], benchmarks: dict, tokenizer, context: int
 ) -> int:
-    """Write `train.parquet` and `val.parquet`, with the benchmarks one after another, and return
-    the longest prompt in tokens.
+    """Write `train.parquet` and `val.parquet`, with the benchmarks one after another, and their
+    references, and return the longest prompt in tokens.
 
     A response may have max_tokens tokens, or what a long prompt leaves of the model's `context`, if
     that is less. Raises UserError as `prompt_lengths` does.
     """
     tables, longest = {"train": [], "val": []}, 0
-    for source, chosen in {TRAIN: train, **benchmarks}.items():
-        most = x.sampling.max_tokens if source == TRAIN else x.eval.max_tokens
-        counts = prompt_lengths(chosen, tokenizer, context)
-        limits = [min(most, context - count) for count in counts]
-        tables["train" if source == TRAIN else "val"] += rows(chosen, source, limits)
-        longest = max(longest, *counts)
+    with writing(folder / REFERENCES) as file:
+        for source, chosen in {TRAIN: train, **benchmarks}.items():
+            most = x.sampling.max_tokens if source == TRAIN else x.eval.max_tokens
+            counts = prompt_lengths(chosen, tokenizer, context)
+            limits = [min(most, context - count) for count in counts]
+            tables["train" if source == TRAIN else "val"] += rows(chosen, source, limits, file)
+            longest = max(longest, *counts)
     for name, table in tables.items():
-        write(folder / f"{name}.parquet", pd.DataFrame(table).to_parquet(index=False))
+        parquet = pd.DataFrame(table).to_parquet(index=False, row_group_size=ROWS)
+        write(folder / f"{name}.parquet", parquet)
     return longest

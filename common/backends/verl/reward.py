@@ -9,7 +9,9 @@ import asyncio
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import BinaryIO
 
+from common.backends.verl.data import REFERENCES, reference
 from common.backends.verl.progress import beat
 from common.config.schema import Reward, Verification
 from common.experiment import Experiment
@@ -58,29 +60,31 @@ class Batcher:
         self.task = None
 
 
-_made: dict[str, tuple[Reward, Batcher]] = {}
+_made: dict[str, tuple[Reward, Batcher, BinaryIO]] = {}
 
 
-def _start(described: str) -> tuple[Reward, Batcher]:
+def _start(described: str) -> tuple[Reward, Batcher, BinaryIO]:
     if described not in _made:
         parts = json.loads(Path(described).read_text())
         verify = lasting(parts["verifier"], Verification(**parts["verification"]))
-        _made[described] = Reward(**parts["reward"]), Batcher(verify)
+        file = open(Path(described).with_name(REFERENCES), "rb")  # noqa: SIM115  as long as we live
+        _made[described] = Reward(**parts["reward"]), Batcher(verify), file
     return _made[described]
 
 
 async def judge(
-    data_source: str, solution_str: str, ground_truth: str, extra_info: dict, described: str
+    data_source: str, solution_str: str, ground_truth: int, extra_info: dict, described: str
 ) -> dict:
     """Return the reward (R_c, R_w or between, F-GRPO Eq. 1) and the values that are kept with the
     sample.
 
     verl calls this for each response, with the text of its tokens. `described` is the file that
-    `describe` wrote. Raises whatever the verifier's guard raises.
+    `describe` wrote, next to the file of references; `ground_truth`: data.py. Raises whatever the
+    verifier's guard raises.
     """
     try:
-        values, batcher = _start(described)
-        verdict = await batcher.verdict(solution_str, ground_truth)
+        values, batcher, file = _start(described)
+        verdict = await batcher.verdict(solution_str, reference(file, ground_truth))
     except BaseException as error:
         fault = f"{type(error).__name__}: {error}"[:4000] + "\n"
         write(Path(described).with_name(FAULT), fault)
