@@ -73,7 +73,9 @@ def show(
     needed = sum(e.disk_gb for e in every)
     say(f"\ndisk: {_gb(needed)} at most; {preflight.free_gb(root):,.0f} GB free here, at {root}")
     commands = [job.config for job in jobs if job.kind == "command"]
-    for check in (partial(preflight.inputs, commands), partial(preflight.room, needed, root)):
+    checks: list[Callable] = [partial(preflight.inputs, commands)]
+    checks += [partial(preflight.room, needed, root), partial(preflight.resumed, jobs, estimates)]
+    for check in checks:
         try:
             check()
         except UserError as error:

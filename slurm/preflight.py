@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from common.backends import backend
+from common.backends.verl.checkpoints import require_gpus
 from common.config.files import ROOT
 from common.errors import UserError, require
 from common.results.run import version_of
@@ -24,9 +25,10 @@ OFFLINE = re.compile(r"\bHF_HUB_OFFLINE=(\S+)")
 
 
 def preflight(jobs: list[plan.Job], estimates: dict, profile: Profile, root: Path) -> None:
-    """Raise UserError for what would fail: no room on the disk, no SLURM, or a partition or account
-    that sbatch does not accept."""
+    """Raise UserError for what would fail: no room on the disk, a checkpoint of another number of
+    GPUs, no SLURM, or a partition or account that sbatch does not accept."""
     room(sum(estimates[j.key].disk_gb for j in jobs if j.key in estimates), root)
+    resumed(jobs, estimates)
     if profile.executor == "slurm" and not queue.available():
         queue.run("sbatch", "--version")  # raises the error that says what is missing
     if profile.executor == "slurm":
@@ -35,6 +37,14 @@ def preflight(jobs: list[plan.Job], estimates: dict, profile: Profile, root: Pat
         for one in {(job.kind, known.get(job.key)): job for job in jobs}.values():
             given = parameters([one], root, profile, None, gpus=known.get(one.key, 1))
             _test_only(options(given, 1), profile)
+
+
+def resumed(jobs: Iterable[plan.Job], estimates: dict) -> None:
+    """Raise UserError for an unfinished training that verl has saved on another number of GPUs."""
+    for x, e in ((job.config, estimates.get(job.key)) for job in jobs if job.kind == "train"):
+        run = Path(x.results_dir) / x.paper / x.run_id
+        if e is not None and not (run / "DONE").exists():
+            require_gpus(run / "work", e.gpus)
 
 
 def room(needed: float, root: Path) -> None:

@@ -4,20 +4,24 @@ import asyncio
 import io
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import datasets
 import pandas as pd
 import pytest
 from pyarrow.parquet import ParquetFile
+from refuses import refuses
 from tiny import ROOT
 
 from common.backends.verl import backend, data, reward, rows
+from common.backends.verl.checkpoints import LATEST
 from common.errors import UserError
 from common.experiment import load
 from common.models.pretrain import tokenizer
-from common.results.files import read_jsonl
+from common.results.files import read_jsonl, write_json
 from common.types import Prompt, Verdict
 
+SAVED = {"FSDP_version": 2, "world_size": 8}  # verl's fsdp_config.json
 TINY = ["device=cpu", "optim.steps=6", "eval.every=3", "eval.n=8", "eval.k=[1]", "eval.curve_n=4"]
 
 
@@ -49,6 +53,22 @@ def test_what_the_next_launch_does(saved, evaluated, expected, tmp_path):
         earlier.parent.mkdir()
         earlier.write_text("")
         assert not backend.launch_settings(x, work)["trainer.val_before_train"]
+
+
+def test_a_run_goes_on_only_on_as_many_gpus_as_have_saved_it(tmp_path, monkeypatch):
+    x = load([*TINY, f"results_dir={tmp_path}", "backend=verl"], "f_grpo")
+    work = tmp_path / x.paper / x.run_id / "work"
+    write_json(work / "checkpoints" / "global_step_3" / "actor" / "fsdp_config.json", SAVED)
+    (work / "checkpoints" / LATEST).write_text("3")
+    place = SimpleNamespace(work=work, nodes=2, gpus=8)
+    monkeypatch.setattr(backend.config, "tree", lambda: None)  # verl is not installed here
+    monkeypatch.setattr(backend, "place_of_this_machine", lambda *_: place)
+    monkeypatch.setattr(backend, "prepare", lambda *_: 1 / 0)  # what follows the check
+    with refuses("gpus", 16):
+        backend.train(x)
+    place.nodes = 1
+    with pytest.raises(ZeroDivisionError):
+        backend.train(x)
 
 
 def test_of_the_work_folder_the_last_checkpoint_alone_is_kept_on_demand(tmp_path):
@@ -149,6 +169,7 @@ def test_a_rows_reference_is_in_a_file_of_the_run_and_not_in_the_parquet(tmp_pat
         for said, outcome in ((text, "correct"), ("no", "wrong")):
             found = asyncio.run(reward.judge("train", said, start, dict(extra), file))
             assert found["outcome"] == outcome
+    reward._made.pop(file)[-1].close()
 
 
 def same(pairs):

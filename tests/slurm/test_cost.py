@@ -8,8 +8,10 @@ import pytest
 from lab import MATH, SWEEP
 from refuses import refuses
 
+from common.backends.verl.checkpoints import LATEST
 from common.errors import UserError
 from common.evaluation.config import Suite
+from common.results.files import write_json
 from common.sweeps import cost
 from common.sweeps.assumptions import Prompts, assumptions, model_size
 from common.sweeps.cost import Range, total
@@ -252,6 +254,27 @@ def test_what_can_be_known_is_said_before(big, one, tmp_path, monkeypatch):
     monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=1))
     refused("results_dir=", one)
     assert not (tmp_path / "f_grpo").exists()
+
+
+def test_a_checkpoint_of_another_number_of_gpus_is_refused_before_it_is_submitted(
+    big, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(preflight, "free_gb", lambda root: 1e6)
+    x = replace(big, results_dir=str(tmp_path))
+    actor = tmp_path / x.paper / x.run_id / "work" / "checkpoints" / "global_step_7" / "actor"
+    write_json(actor / "fsdp_config.json", {"world_size": 8})
+    (actor.parents[1] / LATEST).write_text("7")
+    jobs = plan.plan([x], [])
+    for name, gpus in (("h100-2x8", 16), ("h100-1x8", 8), ("h200-4", 4)):
+        profile, lines = load_profile(name), []
+        estimates = slurm_cost.outlook(jobs, profile).estimates
+        dry_run.show(jobs, paper="f_grpo", profile=profile, root=tmp_path, say=lines.append)
+        if gpus == 8:
+            preflight.resumed(jobs, estimates)
+        else:
+            with refuses("gpus", gpus):
+                preflight.preflight(jobs, estimates, profile, tmp_path)
+        assert any(f" gpus={gpus}: " in line for line in lines) == (gpus != 8)
 
 
 def test_jobs_are_offline_where_all_that_they_need_is_in_the_cache(one, tmp_path, monkeypatch):

@@ -25,7 +25,7 @@ from common.backends import snapshots
 from common.backends.prompts import prompts, sets
 from common.backends.tracking import mirror
 from common.backends.verl import config, data, dlc, eased, layout, process, reward, rows, tuning
-from common.backends.verl.checkpoints import LATEST, checkpointed
+from common.backends.verl.checkpoints import LATEST, checkpointed, require_gpus
 from common.backends.verl.export import export
 from common.backends.verl.sizes import facts, sizes_of
 from common.backends.verl.stand_in import stand_in
@@ -61,6 +61,7 @@ def train(
         return run.path
     longer.require_before(checkpointed(run.path / "work"), x.optim.steps, run.path)
     place = place_of_this_machine(x, run.path)
+    require_gpus(place.work, place.nodes * place.gpus)
     longest, context = prepare(x, place)
     run.keep_sets(sets(x))
     keys = layout_keys(x, place, longest, chosen)

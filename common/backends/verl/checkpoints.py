@@ -4,10 +4,11 @@ verl keeps its list of old checkpoints in memory, so it never deletes those that
 has saved.
 """
 
+import json
 import shutil
 from pathlib import Path
 
-from common.errors import UserError
+from common.errors import UserError, require
 
 LATEST = "latest_checkpointed_iteration.txt"  # verl writes it once a checkpoint is whole
 
@@ -24,6 +25,16 @@ def checkpointed(work: Path) -> int:
             f"{latest} is damaged; write the number of the last whole global_step_ folder into it, "
             "or delete the checkpoints folder to train from the start"
         ) from error
+
+
+def require_gpus(work: Path, gpus: int) -> None:
+    """Raise UserError for a run that verl has saved on another number of GPUs: each has saved its
+    part of the states, and verl loads no other's (fsdp_checkpoint_manager.py)."""
+    step = checkpointed(work)
+    file = work / "checkpoints" / f"global_step_{step}" / "actor" / "fsdp_config.json"
+    saved = json.loads(file.read_text())["world_size"] if file.exists() else gpus
+    remedy = f"{work.parent} was saved at step {step} on {saved} GPU(s) and goes on only on as many"
+    require(saved == gpus, "gpus", gpus, f"{remedy}; take a profile with {saved}, as before")
 
 
 def drop_old(work: Path) -> None:
