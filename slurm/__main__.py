@@ -2,11 +2,12 @@
 
     rlvr status paper=f_grpo
     rlvr cancel paper=f_grpo
-    srun --gpus-per-node=8 rlvr preflight [device=auto|cpu]
+    srun --gpus-per-node=8 rlvr preflight [device=auto|cpu] [verifier=code]
 
 status and cancel take scale=NAME and results_dir=FOLDER; status seeds=1,2,3 shows only the jobs of
 these seeds. preflight checks the node that it runs on, as a job does before it computes: driver,
-GPUs and their free memory, flash-attn, shared memory, TMPDIR, a sum over all GPUs.
+GPUs and their free memory, flash-attn, shared memory, TMPDIR, a sum over all GPUs, and whether
+`verifier` works (that of programs needs bubblewrap).
 """
 
 import os
@@ -15,7 +16,8 @@ from pathlib import Path
 from common.cli import run
 from common.config.files import known_paper
 from common.config.words import options, split
-from common.errors import require
+from common.errors import one_of, require
+from common.evaluation.verify import NAMES
 from common.platforms import need_linux
 from common.sweeps.chosen import seeds_of
 from slurm.tables import asked_for
@@ -23,7 +25,7 @@ from slurm.tables import asked_for
 OPTIONS = {
     "status": {"paper": "", "scale": "cluster", "seeds": ""},
     "cancel": {"paper": "", "scale": "cluster"},
-    "preflight": {"device": "auto", "folder": "."},
+    "preflight": {"device": "auto", "folder": ".", "verifier": ""},
 }
 
 
@@ -45,15 +47,16 @@ def main(words: list[str]) -> None:
         print(f"{len(cancelled)} jobs cancelled; finished runs and checkpoints are kept")
 
 
-def _preflight(device: str, folder: str) -> None:
+def _preflight(device: str, folder: str, verifier: str) -> None:
     """Check this node. srun starts this on every node, with one task per node, and the tasks tell
     each other what they find through the folder `folder`/preflight-JOB-STEP."""
     require(device in ("auto", "cpu", "cuda"), "device", device, "use auto, cpu or cuda")
+    one_of("verifier", verifier, ("", *NAMES))
     need_linux("command", "preflight", "run it on a node of the cluster")
     from slurm import node
 
     words = {key: os.environ.get(f"SLURM_{key}", "0") for key in ("PROCID", "NNODES", "STEP_ID")}
-    need = node.by_hand(device, int(words["NNODES"]) or 1)
+    need = node.by_hand(device, int(words["NNODES"]) or 1, verifier)
     name = f"preflight-{os.environ.get('SLURM_JOB_ID', '')}-{words['STEP_ID']}"
     node.ready(need, Path(folder).resolve() / name, int(words["PROCID"]))
 

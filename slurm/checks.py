@@ -11,6 +11,7 @@ SOCKET = 107  # the most bytes in the path of a Unix socket
 RAY_OWN = len("/ray/session_2026-01-01_00-00-00_000000_0000000/sockets/plasma_store")  # 68
 VERL_OWN = len("/rlvr-00000000")  # the folder that common/backends/verl/process.py makes in TMPDIR
 SHARED_GIB = 1.0  # per GPU, as NVIDIA's PyTorch containers ask; for NCCL and vLLM's queues
+TMP_GIB = 20.0  # for compiled kernels, Arrow copies of prompts and Ray's session; our choice
 TAKEN_GIB = 2.0  # most used on a GPU before a job; our choice. An idle H100 with our probe: about 1
 
 
@@ -23,6 +24,7 @@ class Need:
     nodes: int = 1
     verl: bool = False  # trains through Ray: needs its sockets and flash-attn
     reduce: str = ""  # nccl or gloo, which sums over all GPUs of the job; "": not checked
+    verifiers: tuple[dict, ...] = ()
 
     @property
     def processes(self) -> int:
@@ -51,10 +53,12 @@ class Facts:
     folder: Path  # in the results folder
     lock: str  # why a file in `folder` cannot be locked; "" if it can
     tmpdir: str
+    tmp_gib: float  # free there
     shared_gib: float  # free in /dev/shm; 0 if there is none
     cpus: int
     address: str  # what the node's own name means on it
     interface: str | None  # GLOO_SOCKET_IFNAME
+    verifier: str  # why one that the job needs cannot work; "" if all can
     torch: dict
 
 
@@ -62,6 +66,8 @@ def judged(need: Need, f: Facts) -> list[CheckResult]:
     """Return what was seen of everything that the job needs, each with the problem, if any."""
     said = f"files in {f.folder} cannot be locked; mount Lustre with -o flock, or take another"
     found = [_found("flock", f.lock or "works", f.lock, f"flock={f.lock}: {said} results_dir")]
+    if need.verifiers:
+        found.append(_found("verifier", f.verifier or "works", f.verifier, f.verifier))
     if need.verl:
         long, room = len(f.tmpdir.encode()), SOCKET - RAY_OWN - VERL_OWN
         said = (
@@ -69,6 +75,13 @@ def judged(need: Need, f: Facts) -> list[CheckResult]:
             '"export TMPDIR=/tmp" to setup in the profile'
         )
         found.append(_found("TMPDIR", f"{long} of at most {room} bytes", long > room, said))
+    if need.verl or need.gpus > 1:
+        said = (
+            f"TMPDIR={f.tmpdir}: {f.tmp_gib:.1f} GiB free, {TMP_GIB:.0f} wanted; Ray stops near a "
+            "full disk. Name another in setup of the profile (a short path), or empty it"
+        )
+        bad = f.tmp_gib < TMP_GIB
+        found.append(_found("TMPDIR's room", f"{f.tmp_gib:.0f} GiB free", bad, said, here=True))
         wanted = SHARED_GIB * max(1, need.gpus)
         said = (
             f"/dev/shm={f.shared_gib:.2f} GiB: {wanted:.0f} GiB needed for weights and NCCL; "
@@ -97,11 +110,17 @@ def judged(need: Need, f: Facts) -> list[CheckResult]:
 def _gpus(need: Need, f: Facts) -> list[CheckResult]:
     """Check that the GPUs are there and free, that Triton compiles (verl's losses and vLLM need it,
     and it a C compiler and Python.h), and that flash-attn, which verl's packed batches call, can be
-    imported. A driver that is too old is in torch's own words in `fault`."""
+    imported. That the driver is too old is in torch's own words in `fault`."""
     t, leave = f.torch, f"leave the node out (sbatch: {{exclude: {f.node}}} in the profile)"
     said = f"torch={t['torch']}: built without CUDA; make setup-cluster, submit from .venv-cluster"
     found = [_found("torch", f"{t['torch']} for CUDA {t['cuda']}", t["cuda"] is None, said)]
     count, fault = len(t["memory"]), t["fault"] and f" ({t['fault']})"
+    if "driver" in fault and "too old" in fault:  # on every node: another would say the same
+        said = (
+            f"driver={t['fault']}: CUDA {t['cuda']} needs 580 or newer; ask for it, or add "
+            "NVIDIA's cuda-compat for this CUDA to setup (LD_LIBRARY_PATH), for data-centre GPUs"
+        )
+        return [*found, _found("driver", "too old", True, said)]
     said = (
         f"gpus_per_node={need.gpus}: torch sees {count} on {f.node}{fault}; look at "
         f"CUDA_VISIBLE_DEVICES and setup in the profile, or {leave}"

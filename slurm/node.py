@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from typing import Any
 from common.backends import backend
 from common.errors import UserError
 from common.results.files import write_json
+from common.verifiers.guard import prepare
 from slurm.checks import CheckResult, Facts, Need, busy, judged, reduction
 from slurm.ray_cluster import free_port, node_address
 from slurm.retry import BadNodes
@@ -41,20 +43,33 @@ def facts(need: Need, folder: Path) -> Facts:
     while torch and busy(torch["memory"]) and time.monotonic() < end:
         time.sleep(5)
         torch = _probe()
-    host, shared = socket.gethostname(), Path("/dev/shm")
+    host, shared, tmpdir = socket.gethostname(), Path("/dev/shm"), tempfile.gettempdir()
     # what SLURM gave this job here; without SLURM, what this process may use
     cpus = os.environ.get("SLURM_CPUS_PER_TASK") or os.environ.get("SLURM_CPUS_ON_NODE")
     return Facts(
         node=host.split(".")[0],
         folder=folder,
         lock=_lock_fault(folder),
-        tmpdir=tempfile.gettempdir(),
+        tmpdir=tmpdir,
+        tmp_gib=shutil.disk_usage(tmpdir).free / 2**30,
         shared_gib=shutil.disk_usage(shared).free / 2**30 if shared.exists() else 0.0,
         cpus=int(cpus or len(os.sched_getaffinity(0))),
         address=socket.gethostbyname(host) if need.nodes > 1 else "",
         interface=os.environ.get("GLOO_SOCKET_IFNAME"),
+        verifier=_verifier_fault(need.verifiers),
         torch=torch,
     )
+
+
+def _verifier_fault(verifiers: Iterable[dict]) -> str:
+    """Return why one of the verifiers cannot work here, such as that of programs without
+    bubblewrap; "" if all can."""
+    try:
+        for one in verifiers:
+            prepare(one)
+    except UserError as error:
+        return str(error)
+    return ""
 
 
 def _lock_fault(folder: Path) -> str:
@@ -123,26 +138,33 @@ def _run(command: list[str], seconds: float) -> tuple[str, str]:
 def need_of(kind: str, x: Any, nodes: int, gpus: int) -> Need | None:
     """Return what a job of this kind needs on each of its nodes; None if there is nothing to check:
     no GPU and no Ray."""
+    verifiers: tuple[dict, ...] = ()
     if kind == "command":
         cuda, verl = gpus > 0, gpus > 0
     elif kind in ("train", "evaluate", "rates", "score") and x is not None:
         cuda = gpus > 0 and (x if kind == "train" else x.evaluations[0]).device != "cpu"
         verl = kind == "train" and backend(x.backend).needs_gpu
+        if kind == "train":
+            verifiers = (x.data.verifier,)
+        elif kind != "score":
+            verifiers = tuple(e.eval.verifier for e in x.evaluations)
     else:
         return None
     reduce = "nccl" if verl and cuda and gpus * nodes > 1 else ""
-    return Need(cuda, gpus, nodes, verl, reduce) if cuda or verl else None
+    return Need(cuda, gpus, nodes, verl, reduce, verifiers) if cuda or verl else None
 
 
-def by_hand(device: str, nodes: int) -> Need:
+def by_hand(device: str, nodes: int, verifier: str) -> Need:
     """Return what `rlvr preflight` checks: as many GPUs as SLURM gave or torch sees, for verl."""
+    verifiers = ({"_target_": f"common.verifiers.{verifier}.verify"},) if verifier else ()
     count = int(os.environ.get("SLURM_GPUS_ON_NODE", "0"))
     if device == "auto" and not count:
         count = len(_probe()["memory"])
     there = count > 0 or Path("/proc/driver/nvidia").exists()
     if device == "cpu" or (device == "auto" and not there):
-        return Need(False, 0, nodes, True, "gloo")
-    return Need(True, max(1, count), nodes, True, "nccl" if max(1, count) * nodes > 1 else "")
+        return Need(False, 0, nodes, True, "gloo", verifiers)
+    count = max(1, count)
+    return Need(True, count, nodes, True, "nccl" if count * nodes > 1 else "", verifiers)
 
 
 def ready(need: Need, folder: Path, rank: int = 0) -> bool:

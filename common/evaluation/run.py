@@ -76,6 +76,8 @@ def evaluate_all(xs: Sequence[Evaluate], on_chunk: Callable[[], None] = lambda: 
         if (x.path / "DONE").exists():
             print(f"{x.path}: finished earlier, found", file=sys.stderr)
             continue
+        if not x.scores:
+            prepare(x.eval.verifier)  # before an engine starts, of whichever benchmark
         if x.engine == "local":
             device(x.device)  # fails before prompts are read
         else:
@@ -142,7 +144,6 @@ class Pending:
 
     def chunks(self, stack: ExitStack) -> Iterator[Chunk]:
         """Yield the chunks that are missing. What is still open at the end of `stack` is closed."""
-        prepare(self.x.eval.verifier)
         prompts = self.problems()
         self.run, self.stack = self.hold(), stack
         keep_problems(self.run, prompts)

@@ -16,6 +16,7 @@ from interrupted import Stopped, interrupted
 from processes import FORK
 from refuses import refuses, refuses_file
 
+from common.errors import UserError
 from common.evaluation import command, engines
 from common.evaluation import run as store
 from common.evaluation.run import evaluate, evaluate_all
@@ -151,6 +152,17 @@ def resumed(results: Path, run: Path) -> str:
 def hashes(run: Path) -> dict:
     marked = json.loads((run / "DONE").read_text())
     return {name: value for name, value in marked.items() if name != "meta.json"}
+
+
+def test_every_verifier_is_asked_before_an_engine_starts(results, monkeypatch):
+    """Of the second benchmark too: without bubblewrap its programs cannot be judged."""
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(store, "_sample", lambda *_: pytest.fail("an engine starts"))
+    first = made(results, "n=2", "seed=8")
+    code = {"_target_": "common.verifiers.code.verify"}
+    second = replace(first, eval=replace(first.eval, name="code", verifier=code))
+    with pytest.raises(UserError, match="bwrap"):
+        evaluate_all([first, second])
 
 
 def test_a_benchmark_that_changed_is_not_mixed(finished, tmp_path, monkeypatch):

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from dataclasses import asdict, replace
 from threading import Thread
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -13,17 +14,18 @@ from refuses import refuses
 from tiny import ROOT, TINY
 
 from common.errors import UserError
-from common.evaluation.config import Suite
 from common.experiment import load
 from slurm import node
 from slurm.attempts import attempts
 from slurm.checks import CheckResult, Facts, Need, judged, reduction
 
-H100 = Need(cuda=True, gpus=2, verl=True)
+CODE = {"_target_": "common.verifiers.code.verify"}
+H100 = Need(cuda=True, gpus=2, verl=True, verifiers=(CODE,))
 OLD = "RuntimeError: The NVIDIA driver on your system is too old (found version 12040)"
 TORCH = {"torch": "2.11.0", "cuda": "13.0", "memory": [[78.2, 79.2]] * 2, "fault": "", "flash": ""}
 TORCH |= {"kernel": ""}
-SOUND = Facts("n1", ROOT, "", "/tmp", 500.0, 16, "10.0.0.1", None, TORCH)  # a node with two H100s
+# a node with two H100s
+SOUND = Facts("n1", ROOT, "", "/tmp", 99.0, 500.0, 16, "10.0.0.1", None, "", TORCH)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +39,10 @@ SOUND = Facts("n1", ROOT, "", "/tmp", 500.0, 16, "10.0.0.1", None, TORCH)  # a n
         ({"address": "127.0.1.1"}, "GLOO_SOCKET_IFNAME=", "n1"),
         ({"torch": TORCH | {"cuda": None}}, "torch=2.11.0", "make setup-cluster"),
         ({"torch": TORCH | {"memory": [[78.2, 79.2]]}}, "gpus_per_node=2", "n1"),
-        ({"torch": TORCH | {"memory": [], "fault": OLD}}, "gpus_per_node=2", OLD),
+        ({"torch": TORCH | {"memory": [], "fault": "E"}}, "gpus_per_node=2", "(E)"),
+        ({"torch": TORCH | {"memory": [], "fault": OLD}}, "driver=", OLD),
+        ({"tmp_gib": 3.0}, "TMPDIR=/tmp: 3.0", "20"),
+        ({"verifier": "bwrap=: not here"}, "bwrap=", "not here"),
         ({"torch": TORCH | {"memory": [[78.2, 79.2], [38.0, 79.2]]}}, "GPU 1=41.2", "n1"),
         ({"torch": TORCH | {"kernel": "E"}}, "triton=E", "Python.h"),
         ({"torch": TORCH | {"flash": "E"}}, "flash-attn=E", "2.11.0"),
@@ -50,7 +55,7 @@ def test_each_check_names_its_key_and_what_it_saw(bad, key, says):
     (found,) = [one for one in judged(need, replace(SOUND, **bad)) if one.problem]
     assert found.problem.startswith(key)
     assert says in found.problem
-    assert found.here == key.startswith(("/dev/shm", "gpus_per_node", "GPU 1"))
+    assert found.here == key.startswith(("/dev/shm", "gpus_per_node", "GPU 1", "TMPDIR=/tmp"))
 
 
 def test_the_sum_over_all_gpus_is_judged():
@@ -64,11 +69,25 @@ def test_what_a_job_needs():
     verl, cuda = replace(x, backend="verl"), replace(x, backend="verl", device="auto")
     assert node.need_of("train", x, 1, 8) is None  # device=cpu
     assert node.need_of("compare", None, 1, 0) is None
-    assert node.need_of("train", verl, 1, 1) == Need(False, 1, 1, True)
-    assert node.need_of("train", cuda, 2, 8) == Need(True, 8, 2, True, "nccl")
-    assert node.need_of("train", cuda, 1, 1) == Need(True, 1, 1, True)
-    assert node.need_of("train", replace(x, device="cuda"), 1, 8) == Need(True, 8, 1)
-    assert node.need_of("evaluate", Suite([cuda]), 1, 1) == Need(True, 1, 1)
+    judge = (x.data.verifier,)
+    assert node.need_of("train", verl, 1, 1) == Need(False, 1, 1, True, "", judge)
+    assert node.need_of("train", cuda, 2, 8) == Need(True, 8, 2, True, "nccl", judge)
+    assert node.need_of("train", cuda, 1, 1) == Need(True, 1, 1, True, "", judge)
+    alone = Need(True, 8, 1, verifiers=judge)
+    assert node.need_of("train", replace(x, device="cuda"), 1, 8) == alone
+    sampled = SimpleNamespace(device="cuda", eval=SimpleNamespace(verifier=CODE))
+    suite = SimpleNamespace(evaluations=[sampled, sampled])
+    assert node.need_of("evaluate", suite, 1, 1) == Need(True, 1, 1, verifiers=(CODE, CODE))
+    assert node.need_of("score", suite, 1, 1) == Need(True, 1, 1)
+    assert node.by_hand("cpu", 2, "code") == Need(False, 0, 2, True, "gloo", (CODE,))
+
+
+def test_a_verifier_without_bubblewrap_is_found_before_a_model_is_loaded(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", "")
+    need = Need(False, 0, verifiers=(CODE,))
+    (found,) = [one for one in judged(need, node.facts(need, tmp_path)) if one.problem]
+    assert found.what == "verifier"
+    assert found.problem.startswith("bwrap ")
 
 
 def test_a_job_on_a_sound_node_prints_what_it_saw(monkeypatch, tmp_path, capsys):
@@ -76,7 +95,8 @@ def test_a_job_on_a_sound_node_prints_what_it_saw(monkeypatch, tmp_path, capsys)
     monkeypatch.setattr(node, "_reduce", lambda *_: ({"count": 2, "gb_per_s": 300.0}, ""))
     assert node.ready(replace(H100, reduce="nccl"), tmp_path)
     said = capsys.readouterr().out.splitlines()
-    names = ["preflight:", "flock", "TMPDIR", "shared memory", "CPUs", "torch", "GPUs"]
+    names = ["preflight:", "flock", "verifier", "TMPDIR", "TMPDIR's room", "shared memory"]
+    names += ["CPUs", "torch", "GPUs"]
     names += ["GPU memory", "Triton", "flash-attn", "all-reduce"]
     assert [line[:16].strip() for line in said] == names
     assert said[-1].endswith("nccl, 2 processes, 300 GB/s")
