@@ -3,8 +3,8 @@
     make docs
 
 README.md has the table of the papers' methods, docs/evidence.md the counts of verdicts, and
-docs/cluster-week.md what reruns take, all from the committed results. The deviations in the papers'
-READMEs come from the papers' configurations.
+docs/cluster-week.md what reruns take, all from the committed results. docs/speed.md has the public
+runs, and the papers' READMEs have the deviations in the papers' configurations.
 """
 
 from dataclasses import replace
@@ -12,11 +12,13 @@ from dataclasses import replace
 import pandas as pd
 
 from common.config.files import REFERENCE, ROOT, papers
+from common.experiment import load
 from common.report import readme, verdicts
 from common.results.files import write, write_csv
 from common.results.tables import replaced
-from common.sweeps.cost import total
-from common.sweeps.profiles import load_profile, on
+from common.sweeps.assumptions import assumptions
+from common.sweeps.cost import on, total, training_s
+from common.sweeps.profiles import load_profile
 
 HOME = ROOT / "papers"
 # tables that docs/cluster-week.md names in addition to the whole scale
@@ -30,10 +32,30 @@ def pages() -> dict[str, str]:
     parts = {
         "README.md": ("answers", readme.table(REFERENCE)),
         "docs/cluster-week.md": ("week", readme.week(found, REFERENCE)),
+        "docs/speed.md": ("public runs", readme.public(public_runs())),
         "docs/evidence.md": ("verdicts", readme.verdicts(found)),
         "papers/study/README.md": ("study", readme.study(REFERENCE)),
     }
     return {file: replaced(ROOT / file, *part) for file, part in parts.items()}
+
+
+def public_runs() -> pd.DataFrame:
+    """Return configs/public_runs.csv with `low` and `high`, the predicted seconds a step without
+    evaluations. `tokens_low` and `tokens_high` are the mean response lengths assumed for it."""
+    one = load(["experiment=cluster/qwen7b_grpo"], "f_grpo")
+    stored, a = pd.read_csv(ROOT / "configs" / "public_runs.csv"), assumptions()
+    for i, row in enumerate(stored.to_dict("records")):
+        drawn = {name: row[name] for name in ("prompts", "group_size", "max_tokens")}
+        method = replace(one.method, kl_coef=0.001 * row["reference"])
+        x = replace(one, method=method, sampling=replace(one.sampling, **drawn))
+        lengths = {str(x.model.path): {"default": (row["tokens_low"], row["tokens_high"])}}
+        where = {"accelerator": row["accelerator"], "nodes": row["gpus"] // 8, "small": None}
+        place = replace(load_profile("h100-1x8"), **where)
+        for end, name in enumerate(("low", "high")):
+            given = (replace(a, response_tokens=lengths), [a.models[row["model"]]])
+            steps, _ = training_s(x, place, *given, row["gpus"], row["parallel"], end)
+            stored.loc[i, name] = steps / x.optim.steps
+    return stored
 
 
 def gpu_hours() -> pd.DataFrame:
@@ -61,7 +83,7 @@ def rerun(paper: str, part: str, seeds: int) -> dict:
     trainings = sum(job.kind == "train" for job in jobs)
     power = settled(paper, found.runs)
     row = {"paper": paper, "part": part, "seeds": seeds, "gpus": profile.gpus}
-    row |= {"trainings": trainings, "low": hours.low, "high": hours.high}
+    row |= {"trainings": trainings} | {k: float(f"{v:.2g}") for k, v in vars(hours).items()}
     row |= {"claims": power["claim"].nunique()}
     return row | {"decided": power.loc[power["seeds"] == seeds, "decided"].mean()}
 

@@ -29,7 +29,8 @@ from common.config.resolve import import_target
 from common.config.words import pairs, split
 from common.errors import require
 from common.platforms import need_linux
-from common.sweeps.profiles import load_profile, on
+from common.sweeps.cost import on
+from common.sweeps.profiles import load_profile
 from slurm import dry_run, preflight
 from slurm.power import power
 from slurm.prefetch import prefetch

@@ -109,6 +109,26 @@ def _stored(folder: Path) -> pd.DataFrame:
     return pd.read_csv(path) if path.exists() else NONE
 
 
+def public(runs: pd.DataFrame) -> str:
+    """Return the table of docs/speed.md from public_runs.csv with the prediction."""
+    lines = []
+    for row in runs.to_dict("records"):
+        reported = dict.fromkeys(str(row[f"reported_{end}"]) for end in ("low", "high"))
+        predicted, ratio = Range(row["low"], row["high"]), row["reported_low"] / row["high"]
+        line = [row["run"], f"{row['gpus']} {row['accelerator'].upper()}", " to ".join(reported)]
+        lines.append([*line, str(predicted), f"{ratio:.2g}", row["use"], row["source"]])
+    head = [
+        "run",
+        "GPUs",
+        "reported, s a step",
+        "predicted",
+        "reported / high end",
+        "use",
+        "source",
+    ]
+    return markdown(head, lines, "llrrrll")
+
+
 def _rows(study: pd.DataFrame, method: str) -> pd.DataFrame:
     return study[study["method"] == method].set_index(PLACE, drop=False)
 

@@ -35,6 +35,8 @@ class Vllm:
     step_s: float  # of each step, besides reading and computing
     bandwidth: float  # share of the accelerator's
     prefill: float  # share of the peak of operations, in a pass over prompts
+    sum_s: float  # of one sum over the GPUs of an engine, besides sending
+    link_gb_s: float  # between two of them
     efficiency: Span  # share of the kernels' speed that the server reaches
 
 
@@ -59,7 +61,9 @@ class Assumptions:
     decode_batch: int
     scoring_efficiency: Span
     step_overhead_s: Span
-    training_factor: float
+    weights_gb_s: Span
+    verdict_s: dict[str, Span]
+    training_factor: Span
     start_s: dict[str, float]
     usable_memory: float
     samples_bytes_per_token: float
@@ -76,6 +80,11 @@ class Assumptions:
         share = tuple(limit * one for one in self.response_share)
         low, high = known.get(name) or known.get("default") or share
         return min(low, limit), min(high, limit)
+
+    def verdict(self, verifier: dict) -> Span:
+        """Return the seconds of one CPU that a verdict takes, by the verifier's module."""
+        module = verifier["_target_"].split(".")[-2]
+        return self.verdict_s.get(module, self.verdict_s["default"])
 
     def start(self, profile: Profile) -> float:
         """Return the seconds from the start of a job on this profile until it computes."""

@@ -9,8 +9,8 @@ batch reaches the limit. `training_factor` is verl's time measured over predicte
 compares the range with what others measured. What cannot run is refused (fits.py).
 
 Left out: queueing time, restarts, the attention operations of training (they count from some 16,000
-tokens on), communication between GPUs, moving what is kept in main memory, saving checkpoints, a
-slow verifier.
+tokens on), communication between GPUs in training, moving what is kept in main memory (`Estimate`'s
+`layout` says that it is), saving checkpoints.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,8 +18,9 @@ from dataclasses import dataclass, replace
 
 from common.backends import backend, snapshots
 from common.backends.verl import layout
+from common.backends.verl.tuning import STORE, tuned
 from common.datasets.prompts import stated
-from common.errors import require
+from common.errors import UserError, require
 from common.evaluation.config import Evaluate
 from common.experiment import Experiment
 from common.models.size import Size
@@ -29,6 +30,7 @@ from common.sweeps.assumptions import (
     Accelerator,
     Assumptions,
     accelerator,
+    assumptions,
     longest_prompt,
     model_size,
     model_sizes,
@@ -36,6 +38,7 @@ from common.sweeps.assumptions import (
 from common.sweeps.engines import Engine, Workload
 from common.sweeps.profiles import Profile
 
+GAIN = 1.25  # a wider vLLM must be so many times faster; our choice
 CHUNKS = 8  # at least so many chunks of an evaluation for each engine
 
 
@@ -45,10 +48,13 @@ class Range:
     high: float
 
     def __str__(self) -> str:
-        low, high = (
-            f"{end:,.0f}" if end >= 1000 else f"{end:.3g}" for end in (self.low, self.high)
-        )
-        return low if low == high else f"{low} to {high}"
+        """Return the ends with the digits that a prediction deserves: two, and 4.5k, 1.2M."""
+        ends = [float(f"{end:.2g}") for end in (self.low, self.high)]
+        units = [
+            (1e6, "M") if end >= 1e6 else (1e3, "k") if end >= 1e3 else (1, "") for end in ends
+        ]
+        said = [f"{end / by:g}{unit}" for end, (by, unit) in zip(ends, units, strict=True)]
+        return " to ".join(dict.fromkeys(said))
 
     def __add__(self, other: "Range") -> "Range":
         return Range(self.low + other.low, self.high + other.high)
@@ -89,7 +95,7 @@ def estimate(x: Experiment, profile: Profile, a: Assumptions) -> Estimate:
     gpus = max(1, profile.gpus) if backend(x.backend).needs_gpu else 1
     fits.check_layout(x, profile, size, prompt, gpus)
     memory, width = fits.memory_and_width(x, models, prompt, profile, a)
-    ends = [_training_s(x, profile, a, models, gpus, width, end) for end in (0, 1)]
+    ends = [training_s(x, profile, a, models, gpus, width, end) for end in (0, 1)]
     fits.check_time(x, profile, a, *ends[0])
     stored = sum(one.responses * one.mean for one in _curve(x, a, 1)) * a.samples_bytes_per_token
     # the last model and the kept ones; and a checkpoint is kept until the next one is complete
@@ -98,7 +104,42 @@ def estimate(x: Experiment, profile: Profile, a: Assumptions) -> Estimate:
     return priced([sum(end) for end in ends], gpus, stored, memory, profile, a)
 
 
-def _training_s(
+def on(x: Experiment, profile: Profile, words: dict) -> Experiment:
+    """Return `x` with verl's keys for memory and speed from the profile, from `x` itself and from
+    the command line (`words`), where the later ones win. Raises UserError for any other key.
+
+    Where none of them says how many GPUs share one vLLM in training, it is the fewest that hold the
+    weights, or more where whole heads and the node allow it and each widening makes the training
+    faster by a quarter (GAIN) at both ends of the prediction. A batch's longest response, decoded
+    alone, takes less time there."""
+    if x.backend != "verl":
+        return x
+    x = replace(x, verl=tuned(profile.verl) | tuned(x.verl) | tuned(words))
+    remedy = "a Ray cluster of several nodes is started by the job, before verl; drop the key"
+    require(profile.nodes == 1 or STORE not in x.verl, f"verl.{STORE}", x.verl.get(STORE), remedy)
+    a = assumptions()
+    if layout.SPLIT in x.verl:
+        return x
+    try:
+        models, prompt = model_sizes(x, a), longest_prompt(x, a)
+        profile = profile.of(models[0].parameters)
+        _, best = fits.memory_and_width(x, models, prompt, profile, a)
+    except UserError:  # the row is refused with the key to change, by `estimate`
+        return x
+
+    def seconds(width: int) -> list[float]:
+        rest = (x, profile, a, models, max(1, profile.gpus), width)
+        return [sum(training_s(*rest, end)) for end in (0, 1)]
+
+    least = seconds(best)
+    for width in layout.whole_heads(models, max(1, profile.gpus_per_node)):
+        found = seconds(width)
+        gains = all(GAIN * new <= old for new, old in zip(found, least, strict=True))
+        best, least = (width, found) if width > best and gains else (best, least)
+    return replace(x, verl=x.verl | {layout.SPLIT: best})
+
+
+def training_s(
     x: Experiment,
     profile: Profile,
     a: Assumptions,
@@ -126,11 +167,17 @@ def _training_s(
     trained = x.optim.steps * responses * (prompt + mean)
     seconds = engine.sampling_s(rollout, models, end)
     seconds += trained * work / (gpus * unit.tflops * 1e12 * unit.compute_efficiency[1 - end])
-    seconds += x.optim.steps * (a.step_overhead_s[end] if profile.accelerator != "cpu" else 0)
+    if profile.accelerator != "cpu":
+        sent_gb = sum(2 * one.parameters for one in models) / 1e9
+        rest = a.step_overhead_s[end] + (sent_gb / a.weights_gb_s[1 - end] if vllm else 0)
+        seconds += x.optim.steps * rest
+    cpus = profile.nodes * profile.cpus_per_node
+    seconds += draws * responses * a.verdict(x.data.verifier)[end] / cpus
     # vLLM's joint model computes both networks even where mu = 0 samples only from the policy
     evaluates = models if vllm else models[:1]
     curve = sum(engine.sampling_s(part, evaluates, end) for part in _curve(x, a, end))
-    return seconds * (a.training_factor if vllm else 1), curve
+    factor = a.training_factor[end] if vllm else 1
+    return seconds * factor, curve * factor
 
 
 def priced(

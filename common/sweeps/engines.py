@@ -40,8 +40,8 @@ class Engine:
     def step_s(self, models: list[Size], batch: float, tokens: float, end: int) -> float:
         """Return the seconds in which one engine decodes a token for each of `batch` sequences of
         `tokens` tokens: all weights and the sequences' keys and values are read once, in bfloat16,
-        and each sequence takes 2 operations per weight. With DLC two models run one after the
-        other."""
+        and each sequence takes 2 operations per weight. The GPUs of an engine sum the states of all
+        sequences twice a layer. With DLC two models run one after the other."""
         weights = sum(2 * one.parameters for one in models)
         read = weights + batch * tokens * sum(map(layout.token_bytes, models))
         read_s = read / (self.width * self.unit.bandwidth_gb_s * 1e9)
@@ -49,6 +49,9 @@ class Engine:
         if self.vllm is None:
             return (read_s + computed_s) / self.unit.decode_efficiency[1 - end]
         kernels_s = self.vllm.step_s + read_s / self.vllm.bandwidth + computed_s
+        for one in models if self.width > 1 else ():
+            sent_s = 2 * batch * one.hidden / (self.vllm.link_gb_s * 1e9)
+            kernels_s += 2 * one.layers * (self.vllm.sum_s + sent_s)
         return kernels_s / self.vllm.efficiency[1 - end]
 
     def sampling_s(self, part: Workload, models: list[Size], end: int) -> float:

@@ -7,12 +7,11 @@ from typing import Any, Literal
 
 from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
 
-from common.backends.verl.tuning import STORE, tuned
+from common.backends.verl.tuning import tuned
 from common.config.compose import merged
 from common.config.files import ROOT
 from common.config.strict import strict
 from common.errors import UserError, one_of, require
-from common.experiment import Experiment
 
 FOLDER = ROOT / "configs" / "slurm"
 TAKEN = {  # options of sbatch that follow from other keys, or that resuming depends on
@@ -111,14 +110,3 @@ def load_profile(name: str, folder: Path = FOLDER) -> Profile:
         return strict(Profile, {"name": name, **merged("slurm", path)})
     except (UserError, TypeError) as error:
         raise UserError(f"{path}: {error}") from error
-
-
-def on(x: Experiment, profile: Profile, words: dict) -> Experiment:
-    """Return `x` with verl's keys for memory and speed from the profile, from `x` itself and from
-    the command line (`words`), where the later ones win. Raises UserError for any other key."""
-    if x.backend != "verl":
-        return x
-    keys = tuned(profile.verl) | tuned(x.verl) | tuned(words)
-    remedy = "a Ray cluster of several nodes is started by the job, before verl; drop the key"
-    require(profile.nodes == 1 or STORE not in keys, f"verl.{STORE}", keys.get(STORE), remedy)
-    return replace(x, verl=keys)

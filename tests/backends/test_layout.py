@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from refuses import refuses
 
-from common.backends.verl.layout import OFFLOAD, PASS, SHARE, SPLIT, Load, choose
+from common.backends.verl.layout import OFFLOAD, PASS, SHARE, SPLIT, Load, choose, whole_heads
 from common.models.size import Size
 
 # Sizes as in configs/cost.yaml; responses of 8,192 tokens after prompts of 1,700.
@@ -22,15 +22,15 @@ def chosen(load: Load, nodes: int, gpus: int, gpu_gb: float, given: dict | None 
 @pytest.mark.parametrize(
     ("load", "nodes", "gpus", "gpu_gb", "states", "tokens", "parallel"),
     [
-        (SMALL, 1, 8, 80, "gpu", 65_536, 2),
+        (SMALL, 1, 8, 80, "gpu", 65_536, 1),
         (SMALL, 1, 1, 80, "gpu", 65_536, 1),
         (SMALL, 1, 1, 48, "between", 16_384, 1),
         (SMALL, 1, 1, 24, "cpu", 32_768, 1),
-        (SEVEN, 2, 8, 80, "gpu", 79_136, 4),
-        (SEVEN, 1, 8, 80, "gpu", 39_568, 4),
-        (SEVEN, 1, 8, 48, "gpu", 39_568, 4),
+        (SEVEN, 2, 8, 80, "gpu", 79_136, 1),
+        (SEVEN, 1, 8, 80, "gpu", 39_568, 1),
+        (SEVEN, 1, 8, 48, "gpu", 39_568, 2),
         (SEVEN, 1, 8, 24, "cpu", 19_784, 4),
-        (FOURTEEN, 1, 8, 80, "gpu", 39_568, 4),
+        (FOURTEEN, 1, 8, 80, "gpu", 39_568, 2),
         (FOURTEEN, 1, 8, 48, "between", 9892, 4),
         (CWM, 1, 8, 80, "cpu", 34_468, 4),
         (CWM, 1, 8, 48, "cpu", 34_468, 4),
@@ -43,14 +43,12 @@ def test_the_layout_of_a_size(load, nodes, gpus, gpu_gb, states, tokens, paralle
     assert (one.states, one.tokens, one.parallel, one.share) == (states, tokens, parallel, SHARE)
 
 
-def test_a_vllm_of_a_training_has_whole_heads_and_room_for_the_weights():
+def test_a_vllm_is_split_over_whole_heads():
     """Qwen2.5-0.5B has two heads of keys of 64, which count as one of 128."""
     half = Size(4.94e8, 24, 896, 128, 151_936, 32_768)
-    beside = replace(SEVEN, models=[*SEVEN.models, half])
-    found = [chosen(load, 1, 8, 80).parallel for load in (replace(SMALL, models=[half]), beside)]
-    assert found == [1, 1]
-    wide = replace(beside, models=[replace(CWM.models[0], kv_width=64)])
-    assert chosen(wide, 1, 8, 80).parallel == 4
+    assert whole_heads(SEVEN.models, 8) == [1, 2, 4]
+    assert whole_heads(SEVEN.models, 6) == [1, 2]
+    assert whole_heads([*SEVEN.models, half], 8) == [1]
 
 
 def test_what_does_not_fit_is_said_and_laid_out_as_small_as_can_be():
@@ -69,7 +67,7 @@ def test_by_hand():
     a_pass = layer + kept + 2 * 152_064 * 39_568 / 1e9 + 4 * table
     assert one.training_gb == pytest.approx(states + a_pass)
     assert one.sampling_gb == pytest.approx(12 * 7.62 / 8 + 0.6 * 80)
-    assert (one.vllm_gb, one.host_gb) == (pytest.approx(2 * 7.62 / 4), 0)
+    assert (one.vllm_gb, one.host_gb) == (pytest.approx(2 * 7.62), 0)
     assert chosen(SEVEN, 1, 8, 24).host_gb == pytest.approx(16 * 7.62)
 
 

@@ -5,9 +5,11 @@ from dataclasses import replace
 import pytest
 from refuses import refuses
 
+from common.backends.verl.layout import SPLIT
 from common.backends.verl.tuning import ROLLOUT, STORE, tuned
 from common.experiment import load
-from common.sweeps.profiles import load_profile, on
+from common.sweeps.cost import on
+from common.sweeps.profiles import load_profile
 
 SHARE, OFFLOAD = f"{ROLLOUT}.gpu_memory_utilization", "actor_rollout_ref.actor.fsdp_config"
 
@@ -24,11 +26,12 @@ def test_a_key_of_memory_reaches_the_experiment_and_not_its_id():
 def test_the_command_line_goes_before_the_experiment_and_that_before_the_profile():
     x = load(["backend=verl", f"verl.{SHARE}=0.5", f"verl.{ROLLOUT}.max_num_seqs=8"], "f_grpo")
     keys = {SHARE: 0.4, f"{ROLLOUT}.max_num_seqs": 4, f"{ROLLOUT}.enforce_eager": True}
-    profile = replace(load_profile("local"), verl=keys)
+    profile = replace(load_profile("local-1x80"), verl=keys)
     assert tuned(on(x, profile, {f"{ROLLOUT}.max_num_seqs": 16}).verl) == {
         SHARE: 0.5,
         f"{ROLLOUT}.max_num_seqs": 16,
         f"{ROLLOUT}.enforce_eager": True,
+        SPLIT: 1,
     }
     local = load([], "f_grpo")
     assert on(local, profile, {SHARE: 0.3}) is local

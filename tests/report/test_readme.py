@@ -20,7 +20,14 @@ def pages() -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    "file", ["README.md", "docs/cluster-week.md", "docs/evidence.md", "papers/study/README.md"]
+    "file",
+    [
+        "README.md",
+        "docs/cluster-week.md",
+        "docs/evidence.md",
+        "docs/speed.md",
+        "papers/study/README.md",
+    ],
 )
 def test_the_tables_are_those_of_the_committed_results(file, pages):
     assert pages[file] == (ROOT / file).read_text(), "stale: make docs"
@@ -45,8 +52,8 @@ def test_a_week_holds_whole_trainings_on_whole_nodes(tmp_path):
     head, _, *lines = ([x.strip() for x in y.split("|")[1:-1]] for y in text.splitlines())
     table1, all_of_it = lines
     assert len(head) == len(table1)
-    assert table1[:5] == ["P", "Table 1", "1,344 to 13,441", "0.5 to 5", "0 to 10 of 10"]
-    assert table1[5:] == ["4,032", "1.5", "20 of 30", "4", "25 %", "not known"]
+    assert table1[:5] == ["P", "Table 1", "1.3k to 13k", "0.5 to 5", "0 to 10 of 10"]
+    assert table1[5:] == ["4k", "1.5", "20 of 30", "4", "25 %", "not known"]
     assert (all_of_it[1], all_of_it[4], all_of_it[7]) == ("all", "0 of 10", "0 of 30")
 
 
@@ -85,7 +92,7 @@ def test_a_method_stands_with_its_effects_and_what_a_rerun_costs(stored_study):
     last = fade.loc[(readme.LAST, "pass@64", f"{GRPO} {RATE}")]
     row = next(line for line in lines() if "papers/fade/" in line[0])
     assert row[2] == f"{last['difference']:+.1f} [{last['low']:.1f}, {last['high']:.1f}]"
-    assert row[-1] == "900 to 1,200"
+    assert row[-1] == "900 to 1.2k"
     assert len(row) == len(readme.HEAD)
     assert row[5] == "more / more"
 

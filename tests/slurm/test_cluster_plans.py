@@ -3,8 +3,9 @@
 import pytest
 from compositions import PAPERS, asked, runs
 
+from common.sweeps.cost import on
 from common.sweeps.plan import evaluations
-from common.sweeps.profiles import load_profile, on
+from common.sweeps.profiles import load_profile
 from slurm import cost, dry_run, plan
 
 SCALES = [

@@ -4,9 +4,9 @@ From fastest to slowest, the layouts are: everything on the GPUs, in passes as l
 for; shorter passes; weights, gradients and moments in main memory while vLLM samples (verl's
 param_offload and optimizer_offload move all of them back to train); all of them always in main
 memory, where the CPU also makes the optimiser step (FSDP2's offload_policy). vLLM's weights are
-split over as many GPUs of a node as whole heads allow (`widest`). All memory figures are estimates
-from sizes. They are within 15 % of what PyTorch's tracker counts, which was compared with a
-measurement for one model on one GPU (docs/speed.md). Imports no verl and no torch.
+split over the fewest GPUs that fit (`fewest`). All memory figures are estimates from sizes. They
+are within 15 % of what PyTorch's tracker counts, which was compared with a measurement for one
+model on one GPU (docs/speed.md). Imports no verl and no torch.
 """
 
 import math
@@ -130,7 +130,7 @@ def choose(
     long = max(PACKED, 2 * longest)
     passes = [given[PASS]] if PASS in given else [4 * long, 2 * long, long, longest]
     share = given.get(PART, SHARE)
-    parallel = given.get(SPLIT) or widest(load, gpus, share * gpu_gb)
+    parallel = given.get(SPLIT) or fewest(load.parameters, gpus, share * gpu_gb)
     remedy = f"must divide the {gpus} GPU(s) of a node; change it or the profile"
     require(gpus % parallel == 0, f"verl.{SPLIT}", parallel, remedy)
     found = [
@@ -147,21 +147,18 @@ def choose(
 def fewest(parameters: float, gpus: int, share_gb: float) -> int:
     """Return the number of GPUs of a node that share one vLLM: the fewest on which the weights
     leave half of vLLM's share for the cache. verl's replicas do not cross nodes evenly
-    (vllm_async_server.py), so one vLLM stays on one node."""
+    (vllm_async_server.py), so one vLLM stays on one node. What is submitted may get more
+    (sweeps/cost.py, `widened`)."""
     counts = [count for count in PARALLEL if gpus % count == 0]
     enough = [count for count in counts if 2 * parameters / count / 1e9 <= share_gb / 2]
     return enough[0] if enough else counts[-1]
 
 
-def widest(load: Load, gpus: int, share_gb: float) -> int:
-    """Return the number of GPUs of a node that share one vLLM in training: the most that have whole
-    heads of the keys of all models, and with them heads of the queries, but not fewer than hold the
-    weights. Each rollout waits for its longest response, which is decoded alone, and so faster on
-    more GPUs. On eight H100 no other width is predicted to be more than 3 % faster for a row of
-    these papers."""
-    whole = [n for n in PARALLEL if all(one.kv_width % (n * HEAD) == 0 for one in load.models)]
-    whole = [count for count in whole if gpus % count == 0]
-    return max(fewest(load.parameters, gpus, share_gb), *whole, 1)
+def whole_heads(models: list[Size], gpus: int) -> list[int]:
+    """Return the numbers of a node's GPUs over which one vLLM can split whole heads of the keys of
+    all `models`, and with them heads of the queries."""
+    whole = [n for n in PARALLEL if all(one.kv_width % (n * HEAD) == 0 for one in models)]
+    return [count for count in whole if gpus % count == 0]
 
 
 def _layout(load: Load, gpus, gpu_gb, usable, states, tokens, parallel, share) -> Layout:
