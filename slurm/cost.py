@@ -1,6 +1,7 @@
 """The predicted cost of a plan's jobs, by common/sweeps/cost.py, and the jobs that cannot run on a
 profile."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -63,6 +64,17 @@ def predictions(jobs: list[Job], profile: Profile) -> dict[str, Estimate]:
             f"{leaves_out(jobs, seen)} sends the other rows"
         )
     return seen.estimates
+
+
+def disk_gb(estimates: Iterable[Estimate], profile: Profile) -> float:
+    """Return the GB that jobs store for good, and the most that those hold besides that can run at
+    once."""
+    every, gpus = [*estimates], profile.most_gpus
+    needed = sum(e.disk_gb for e in every)
+    for e in sorted(every, key=lambda e: -e.passing_gb / max(1, e.gpus)):
+        if e.passing_gb and e.gpus <= gpus:
+            needed, gpus = needed + e.passing_gb, gpus - e.gpus
+    return needed
 
 
 def leaves_out(jobs: list[Job], seen: Outlook) -> str:

@@ -1,5 +1,6 @@
 """Print what would be submitted and what it would take, without SLURM, GPU or network."""
 
+import math
 import shlex
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -26,6 +27,11 @@ TITLES = {
     "compare": "comparison, after the end of all",
 }
 
+SYNCHRONOUS = (
+    "hours are of synchronous training, as the papers'; asynchronous training was reported to take "
+    "0.4 to 0.8 times as long (AReaL, verl), and is another algorithm"
+)
+
 
 def show(
     jobs: list[plan.Job],
@@ -34,18 +40,24 @@ def show(
     profile: Profile,
     root: Path,
     power: Sequence[str] = (),
+    disk_gb: float = math.inf,
     say: Callable = print,
 ) -> None:
     """Print the jobs of each kind with what they take, `power`, and what an array of each kind
-    asks SLURM for.
-    Rows that take the same share a line. A job that cannot run on the profile is shown with the
-    reason; `submit` would then submit nothing. Writes no files."""
+    asks SLURM for. Rows that take the same share a line. A job that cannot run on the profile is
+    shown with the reason; `submit` would then submit nothing. Writes no files."""
     outlook = cost.outlook(jobs, profile)
     estimates, refused = outlook.estimates, outlook.refused
     path = records.folder(root, paper) / "SUBMISSION"
     gpus = {key: e.gpus for key, e in estimates.items()}
     every = list(estimates.values())
     say("\n".join([f"{len(jobs)} jobs{_sums(every)}", *power]))
+    if any(e.layout for e in every):
+        say(SYNCHRONOUS)
+    if profile.executor == "slurm":
+        jobs, most = plan.capped(jobs, estimates, profile.most_gpus), profile.most_gpus
+        hours = plan.makespan(jobs, estimates)
+        say(f"queue: at most {most} GPU(s) at once; {hours} hours if SLURM starts each job at once")
     arrays = plan.arrays(jobs, gpus)
     for kind, title in TITLES.items():
         own = [job for job in jobs if job.kind == kind]
@@ -56,7 +68,7 @@ def show(
         like: dict[str, Counter[str]] = {}  # what jobs take -> their rows
         for job in own:
             why = refused.get(job.key)
-            took = f"REFUSED: {why}" if why else _took(estimates.get(job.key))
+            took = f"REFUSED: {why}" if why else _took(job, estimates.get(job.key))
             like.setdefault(took + _benchmarks(job), Counter())[plan.row_of(job)] += 1
         for took, rows in like.items():
             names = ", ".join(f"{n} x {row}" if n > 1 else row for row, n in rows.items())
@@ -70,11 +82,12 @@ def show(
             say("\n".join([*given["setup"], f"srun {shlex.join(given['srun_args'])}"]))
         if len(groups) > 1:
             say(f"# ... and {len(groups) - 1} more array(s) like it")
-    needed = sum(e.disk_gb for e in every)
+    needed = cost.disk_gb(every, profile)
     say(f"\ndisk: {_gb(needed)} at most; {preflight.free_gb(root):,.0f} GB free here, at {root}")
     commands = [job.config for job in jobs if job.kind == "command"]
     checks: list[Callable] = [partial(preflight.inputs, commands)]
-    checks += [partial(preflight.room, needed, root), partial(preflight.resumed, jobs, estimates)]
+    checks += [partial(preflight.room, needed, root, disk_gb)]
+    checks += [partial(preflight.resumed, jobs, estimates)]
     for check in checks:
         try:
             check()
@@ -89,20 +102,24 @@ def show(
 def _sums(estimates: list[Estimate]) -> str:
     if not estimates:
         return ""
-    disk = _gb(sum(e.disk_gb for e in estimates))
-    return f", {total(e.gpu_hours for e in estimates)} GPU-hours, {disk} disk"
+    return f", {total(e.gpu_hours for e in estimates)} GPU-hours"
 
 
 def _gb(size: float) -> str:
     return f"{Range(size, size)} GB"
 
 
-def _took(e: Estimate | None) -> str:
+def _took(job: plan.Job, e: Estimate | None) -> str:
     if e is None:
         return ""
     took = f"{e.gpu_hours} GPU-h" if e.gpus else f"{e.hours} hours"
-    memory = f", {e.memory_gb:.2g} GB{' a GPU' if e.gpus else ' of memory'}" if e.memory_gb else ""
-    return f"{took}, {_gb(e.disk_gb)} disk{memory}"
+    took += f", {_gb(e.disk_gb + e.passing_gb)} disk"
+    took += f", {e.memory_gb:.2g} GB{' a GPU' if e.gpus else ' of memory'}" if e.memory_gb else ""
+    if e.step_s and job.kind == "train":
+        took += f", {e.step_s} s a step"
+    elif e.step_s:
+        took += f", {e.step_s * (1 / 60)} minutes a chunk"
+    return f"{took}; {e.layout}" if e.layout else took
 
 
 def _benchmarks(job: plan.Job) -> str:
@@ -118,7 +135,7 @@ def _benchmarks(job: plan.Job) -> str:
 
 def _symbolic(job: plan.Job, jobs: list[plan.Job]) -> str | None:
     """Return the job's dependency with names in place of job ids: the keys of the jobs that it
-    needs, and EVERY_JOB_ABOVE for all that it follows."""
+    needs or follows, and EVERY_JOB_ABOVE for the comparison's."""
     names = {name: one.key for one in jobs for name in one.makes if name in job.needs}
-    names |= {key: "EVERY_JOB_ABOVE" for key in job.follows}
+    names |= {key: "EVERY_JOB_ABOVE" if job.kind == "compare" else key for key in job.follows}
     return dependency(job, {key: name.replace("_", "-") for key, name in names.items()})

@@ -13,7 +13,8 @@ table, or `cluster`. seeds=1,2,3 runs these seeds of every row, seeds=5 the seed
 those; n=64 draws 64 samples per problem in every evaluation. profile names a file of
 configs/slurm/. optim.steps=3 tries row=NAME with three steps and one sample per problem; its
 results are in results/trial. yes=true submits more than 1,000 predicted GPU-hours.
-results_dir=FOLDER is the folder of all results (default: results).
+results_dir=FOLDER is the folder of all results (default: results); disk_gb=2000 says what a quota
+leaves there.
 verl.KEY=VALUE sets one of verl's own keys for all trainings; it may change only memory and speed.
 Other key=value pairs go to reproduce.yaml.
 """
@@ -48,6 +49,7 @@ OPTIONS = {
     "prefetch": "false",
     "dry_run": "false",
     "yes": "false",
+    "disk_gb": "",
     "optim.steps": "",
 }
 ANSWERS = {"true": True, "1": True, "false": False, "0": False}
@@ -81,6 +83,7 @@ def main(words: list[str]) -> None:
         profile = preflight.offline(found, profile)
         where: dict = {"paper": paper, "profile": profile, "root": found.root}
         table = "" if wanted.row else wanted.table
+        where["disk_gb"] = float(value("disk_gb", options["disk_gb"] or ".inf"))
         where["power"] = [] if wanted.steps else power(paper, found.runs, table)
         if not dry:
             from slurm import submit  # a dry run needs nothing of what a job runs

@@ -15,6 +15,7 @@ from common.evaluation.checkpoints import UNTRAINED
 from common.evaluation.config import Evaluate, Suite, run_name
 from common.experiment import Experiment
 from common.models.store import identity
+from common.sweeps.cost import Estimate, Range
 from common.sweeps.gates import Gated
 from common.sweeps.measures import Measure
 from common.sweeps.plan import Command
@@ -170,12 +171,47 @@ def _left(job: Job, there: set[str]) -> Job | None:
     return replace(job, config=Suite(some), makes=()) if some else None
 
 
+def capped(jobs: list[Job], estimates: Mapping[str, Estimate], gpus: int) -> list[Job]:
+    """Return the jobs in an order in which each comes after what it needs, and as soon as that; no
+    more than `gpus` GPUs are in use at once, whatever each job takes: a job follows the last jobs
+    of the GPUs that it takes over, which are those that are predicted to be free when it may start,
+    or first."""
+    places, ends = [(0.0, "")] * gpus, dict[str, float]()  # hour from which it is free, last job
+    left, found = [*jobs], list[Job]()
+    while left:
+        names = {name for job in left for name in (job.key, *job.makes)}
+        free = [job for job in left if names.isdisjoint((*job.needs, *job.follows))]
+        job = max(free, key=lambda one: len(one.needs))  # the first of those with most
+        left.remove(job)
+        ready = max((ends.get(name, 0.0) for name in (*job.needs, *job.follows)), default=0.0)
+        if (e := estimates.get(job.key)) and e.gpus:
+            places.sort(key=lambda place: (place[0] > ready, abs(place[0] - ready)))
+            before = dict.fromkeys(key for _, key in places[: e.gpus] if key)
+            job = replace(job, follows=(*job.follows, *before))
+            ready = max(ready, *(hour for hour, _ in places[: e.gpus])) + e.hours.high
+            places[: e.gpus] = [(ready, job.key)] * e.gpus
+        ends |= dict.fromkeys((job.key, *job.makes), ready)
+        found.append(job)
+    return found
+
+
+def makespan(jobs: list[Job], estimates: Mapping[str, Estimate]) -> Range:
+    """Return the hours until all jobs have ended, if SLURM starts each as soon as it may."""
+    ends: list[dict[str, float]] = [{}, {}]
+    for job in jobs:
+        hours = e.hours if (e := estimates.get(job.key)) else Range(0, 0)
+        for end, took in zip(ends, (hours.low, hours.high), strict=True):
+            waits = [end.get(name, 0.0) for name in (*job.needs, *job.follows)]
+            end |= dict.fromkeys((job.key, *job.makes), max(waits, default=0.0) + took)
+    return Range(*(max(end.values()) for end in ends))
+
+
 def arrays(jobs: list[Job], gpus: dict[str, int] | None = None) -> list[list[Job]]:
     """Group jobs into arrays that can be submitted together: equal kind, `gpus` (by key, where
     known) and dependencies, at most `MOST` jobs each, in order.
 
-    What waits for one training is an array of its own. It starts when that training ends, whatever
-    the other jobs in its array do.
+    What waits for one job is an array of its own. It starts when that job ends, whatever the other
+    jobs in its array do.
     """
     groups: dict[tuple, list[Job]] = {}
     for job in jobs:

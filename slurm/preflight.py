@@ -1,5 +1,6 @@
 """Checks of everything that can be known before a job is submitted."""
 
+import math
 import os
 import re
 import shutil
@@ -16,7 +17,7 @@ from common.errors import UserError, require
 from common.results.run import version_of
 from common.sweeps.plan import Command
 from common.sweeps.profiles import Profile
-from slurm import plan, queue
+from slurm import cost, plan, queue
 from slurm.prefetch import all_is_here
 from slurm.script import options, outside_jobs, parameters
 from slurm.tables import Chosen
@@ -24,10 +25,12 @@ from slurm.tables import Chosen
 OFFLINE = re.compile(r"\bHF_HUB_OFFLINE=(\S+)")
 
 
-def preflight(jobs: list[plan.Job], estimates: dict, profile: Profile, root: Path) -> None:
+def preflight(
+    jobs: list[plan.Job], estimates: dict, profile: Profile, root: Path, disk_gb: float = math.inf
+) -> None:
     """Raise UserError for what would fail: no room on the disk, a checkpoint of another number of
     GPUs, no SLURM, or a partition or account that sbatch does not accept."""
-    room(sum(estimates[j.key].disk_gb for j in jobs if j.key in estimates), root)
+    room(cost.disk_gb(estimates.values(), profile), root, disk_gb)
     resumed(jobs, estimates)
     if profile.executor == "slurm" and not queue.available():
         queue.run("sbatch", "--version")  # raises the error that says what is missing
@@ -47,12 +50,14 @@ def resumed(jobs: Iterable[plan.Job], estimates: dict) -> None:
             require_gpus(run / "work", e.gpus)
 
 
-def room(needed: float, root: Path) -> None:
-    """Raise UserError for a disk with less than `needed` GB free."""
+def room(needed: float, root: Path, disk_gb: float = math.inf) -> None:
+    """Raise UserError for a disk with less than `needed` GB free, of which a quota leaves
+    `disk_gb`."""
     free = free_gb(root)
     remedy = "free space or choose another folder"
     said = f"{free:,.0f} GB free, about {needed:,.0f} GB needed; {remedy}"
     require(needed < free, "results_dir", root, said)
+    require(needed < disk_gb, "disk_gb", f"{disk_gb:g}", f"about {needed:,.0f} GB needed; {remedy}")
 
 
 def inputs(commands: Iterable[Command]) -> None:

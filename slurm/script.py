@@ -36,11 +36,12 @@ def parameters(
         "ntasks_per_node": 1,
         "cpus_per_task": asked.cpus_per_node,
         "gpus_per_node": f"{typed}{asked.gpus_per_node}" if asked.gpus_per_node else None,
-        "mem": f"{asked.memory_gb}GB",
+        "mem": f"{asked.memory_gb}GB" if asked.memory_gb else None,
         "time": asked.time_min,
         # SLURM sends the signal up to a minute late; slurm.stop has a clock of its own
         "signal_delay_s": asked.signal_lead_s,
-        "array_parallelism": asked.parallel,
+        # what takes GPUs waits for those before it (plan.capped)
+        "array_parallelism": profile.array_parallelism if light else plan.MOST,
         "dependency": needs,
         "setup": shell(path, profile),
         # from SLURM 22.05 on srun does not inherit --cpus-per-task from sbatch
@@ -83,13 +84,15 @@ def executor(path: Path, profile: Profile, tasks: Path, given: dict[str, Any]) -
 
 def dependency(job: plan.Job, ids: dict[str, str]) -> str | None:
     """Return the value of sbatch's --dependency, or None. It names the jobs that must succeed
-    (elements of an array one by one), and the whole arrays of those that must only end. A run or a
-    job that is not in `ids` is done already.
+    (elements of an array one by one), and those that must only end, by their whole arrays for the
+    comparison. A run or a job that is not in `ids` is done already.
 
     A failed run exits with 1, so SLURM sees that it failed.
     """
     ok = dict.fromkeys(ids[name] for name in job.needs if name in ids)
-    ended = sorted({ids[key].split("_")[0] for key in job.follows if key in ids})
+    ended = [ids[key] for key in job.follows if key in ids and ids[key] not in ok]
+    if job.kind == "compare":
+        ended = sorted({one.split("_")[0] for one in ended})
     parts = ["afterok:" + ":".join(ok)] if ok else []
     parts += ["afterany:" + ":".join(ended)] if ended else []
     return ",".join(parts) or None

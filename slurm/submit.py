@@ -5,6 +5,7 @@ Everything that can be known is checked first: profile, model, disk space, and S
 order.
 """
 
+import math
 import os
 import signal
 from collections.abc import Callable, Sequence
@@ -35,6 +36,7 @@ def submit(
     profile: Profile,
     root: Path,
     power: Sequence[str] = (),
+    disk_gb: float = math.inf,
     yes: bool = False,
     say: Callable = print,
 ) -> Path | None:
@@ -54,7 +56,7 @@ def submit(
     say("\n".join([f"they take {hours} GPU-hours", *power]))
     remedy = f"{hours} GPU-hours are predicted, above {ASKED:,}: give yes=true if you mean it"
     require(yes or hours.high <= ASKED, "yes", "false", remedy)
-    preflight(todo, estimates, profile, root)
+    preflight(todo, estimates, profile, root, disk_gb)
     path = records.create(root, paper)
     configs = {job.key: cost.fitted(job, estimates, profile) for job in todo if job.config}
     records.freeze(path, configs, profile)
@@ -96,7 +98,7 @@ def _submit_arrays(
     if "compare" in ids:  # the old comparison waits for fewer jobs than the new one
         queue.cancel([ids.pop("compare")])
     gpus = {key: e.gpus for key, e in estimates.items()}
-    for group in plan.arrays(jobs, gpus):
+    for group in plan.arrays(plan.capped(jobs, estimates, profile.most_gpus), gpus):
         needs, wanted = dependency(group[0], ids), gpus.get(group[0].key, 1)
         file = path / "runs" / f"{group[0].key}.json"
         records.write_tasks(file, [tasks[job.key] for job in group])

@@ -114,7 +114,7 @@ def _configs(
     """Return the scales of the wanted tables, each as the command line changes it."""
     named = some_of("table", wanted.table, tables)
     of_tables = dict.fromkeys(scale for name in named for scale in tables[name].scales)
-    scales = [wanted.scale] if wanted.scale else [*of_tables] or [CLUSTER]
+    scales = [wanted.scale] if wanted.scale else [*of_tables] or _scales(paper, tables, wanted.row)
     seeds, n = seeds_of(wanted.seeds), _number("n", wanted.n)
     configs = [choose.changed(asked_for(paper, one, others), seeds=seeds, n=n) for one in scales]
     if wanted.without:
@@ -126,6 +126,24 @@ def _configs(
         require(bool(wanted.row), "optim.steps", wanted.steps, remedy)
         configs = [choose.tried(one, _number("optim.steps", wanted.steps)) for one in configs]
     return configs
+
+
+def _scales(paper: str, tables: Mapping[str, Table], rows: str) -> list[str]:
+    """Return the first scale of the paper's tables that has each of these rows, CLUSTER before all
+    others; CLUSTER for a row that none has."""
+    known, found = asked_for(paper, CLUSTER, ()).scales, list[str]()
+    order = dict.fromkeys([CLUSTER, *(scale for one in tables.values() for scale in one.scales)])
+    for row in rows.split(","):
+        there = (
+            scale
+            for scale in order
+            if scale in known
+            and any(
+                row == run_name(sweep, one) for sweep in known[scale].sweeps for one in sweep.rows
+            )
+        )
+        found.append(next(there, CLUSTER))
+    return [*dict.fromkeys(found)]
 
 
 def _picked(

@@ -12,13 +12,12 @@ from common.backends import backend
 from common.datasets.benchmark import Benchmark
 from common.datasets.prompts import stated
 from common.datasets.solve_rate import KEY, chooser, unfiltered
-from common.evaluation.config import BATCH, Evaluate
+from common.evaluation.config import Evaluate
 from common.experiment import Experiment
 from common.results.longer import finished
 
 SEED = 1  # of the samples: the same for all seeds of an experiment, so they share their prompts
 PART = 8192  # samples of an evaluation: 25,000 prompts with 8 samples each are 24 jobs
-MOST = 2048  # samples of a chunk; a killed job loses at most one chunk
 
 
 def measurements(x: Experiment) -> list[Evaluate]:
@@ -51,7 +50,7 @@ def on_prompts(x: Experiment, node: dict, n: int) -> Evaluate:
     return Evaluate(
         label=f"{x.model.name}-solve-rates",
         engine=engine,
-        batch=min(BATCH[engine], MOST),
+        batch=None,
         seed=SEED,
         device=x.device,
         threads=x.threads,

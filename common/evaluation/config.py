@@ -18,9 +18,12 @@ from common.evaluation import checkpoints
 from common.results.files import config_hash
 
 PAPER = "evaluations"
-# Samples per chunk. Few responses are still being drawn at the end of a chunk: with 2,048 samples a
-# GPU is idle for a quarter of the time and more. The local engine decodes a whole chunk at once.
-BATCH = {"local": 2048, "vllm": 16384}
+BATCH = 2048  # samples per chunk of the local engine, which decodes a whole chunk at once
+# At most so many samples, and about so many tokens if all responses reach the limit, per chunk of
+# vLLM: no chunk of the papers' 7B models is predicted to take more than an hour of an H100. Models
+# that may write more than LONG tokens think, and use most of them. At the end of a chunk few
+# responses are still being drawn, so small chunks leave a GPU idle.
+MOST, TOKENS, LONG, LONG_TOKENS = 16384, 15_500_000, 8192, 4_000_000
 SCORED = 128  # samples that are scored and stored at a time
 SHOWN_IN = ("scope", "table", "method")  # fields of a Row: where its numbers are shown
 
@@ -53,7 +56,7 @@ class Evaluate:
     temperature: NonNegativeFloat  # 0: the likeliest token each time
     top_p: Probability
     max_tokens: PositiveInt
-    batch: PositiveInt | None  # samples per chunk; None: as in BATCH
+    batch: PositiveInt | None  # samples per chunk; None: see `_batch`
     seed: int
     device: Literal["auto", "cpu", "cuda", "mps"]
     threads: PositiveInt
@@ -92,9 +95,16 @@ class Evaluate:
             "a row of a paper's table needs the whole set; leave it out",
         )
         if self.batch is None:
-            object.__setattr__(self, "batch", BATCH[self.engine])
+            object.__setattr__(self, "batch", self._batch())
         resolve(self.eval.prompts, "eval.prompts")
         resolve(self.eval.verifier, "eval.verifier")
+
+    def _batch(self) -> int:
+        """Return the samples per chunk; with vLLM those of the nearest number of whole problems."""
+        if self.engine == "local":
+            return BATCH
+        tokens = TOKENS if self.max_tokens <= LONG else LONG_TOKENS
+        return self.n * max(1, round(min(MOST, tokens / self.max_tokens) / self.n))
 
     @property
     def per_chunk(self) -> int:

@@ -74,9 +74,12 @@ class Estimate:
 
     hours: Range  # wall clock
     gpus: int
-    disk_gb: float  # at most
+    disk_gb: float  # at most, for good
     memory_gb: float  # peak of the fullest accelerator
     tensor_parallel: int = 1  # GPUs that share one vLLM of an evaluation
+    passing_gb: float = 0.0  # of disk while it runs: checkpoints
+    step_s: Range | None = None  # of a step or, of an evaluation, of its longest chunk
+    layout: str = ""  # of a training with verl on the GPUs
 
     @property
     def gpu_hours(self) -> Range:
@@ -94,14 +97,19 @@ def estimate(x: Experiment, profile: Profile, a: Assumptions) -> Estimate:
     profile = profile.of(size.parameters)
     gpus = max(1, profile.gpus) if backend(x.backend).needs_gpu else 1
     fits.check_layout(x, profile, size, prompt, gpus)
-    memory, width = fits.memory_and_width(x, models, prompt, profile, a)
+    one = fits.laid_out(x, models, prompt, profile, a)
+    width, memory = (one.parallel, one.peak_gb) if one else (1, 0.0)
     ends = [training_s(x, profile, a, models, gpus, width, end) for end in (0, 1)]
     fits.check_time(x, profile, a, *ends[0])
     stored = sum(one.responses * one.mean for one in _curve(x, a, 1)) * a.samples_bytes_per_token
-    # the last model and the kept ones; and a checkpoint is kept until the next one is complete
-    stored += 2 * size.parameters * (1 + len(snapshots.steps(x)))
-    stored += 2 * layout.HELD_BYTES * sum(one.parameters for one in models)
-    return priced([sum(end) for end in ends], gpus, stored, memory, profile, a)
+    stored += 2 * size.parameters * (1 + len(snapshots.steps(x)))  # the last and the kept models
+    found = priced([sum(end) for end in ends], gpus, stored, memory, profile, a)
+    # a checkpoint is kept until the next one is complete
+    passing = 2 * layout.HELD_BYTES * sum(one.parameters for one in models) / 1e9
+    if x.optim.steps == 0:
+        return replace(found, passing_gb=passing)
+    steps = Range(*(end[0] / x.optim.steps for end in ends))
+    return replace(found, passing_gb=passing, step_s=steps, layout=str(one or ""))
 
 
 def on(x: Experiment, profile: Profile, words: dict) -> Experiment:
@@ -123,7 +131,7 @@ def on(x: Experiment, profile: Profile, words: dict) -> Experiment:
     try:
         models, prompt = model_sizes(x, a), longest_prompt(x, a)
         profile = profile.of(models[0].parameters)
-        _, best = fits.memory_and_width(x, models, prompt, profile, a)
+        one = fits.laid_out(x, models, prompt, profile, a)
     except UserError:  # the row is refused with the key to change, by `estimate`
         return x
 
@@ -131,6 +139,7 @@ def on(x: Experiment, profile: Profile, words: dict) -> Experiment:
         rest = (x, profile, a, models, max(1, profile.gpus), width)
         return [sum(training_s(*rest, end)) for end in (0, 1)]
 
+    best = one.parallel if one else 1
     least = seconds(best)
     for width in layout.whole_heads(models, max(1, profile.gpus_per_node)):
         found = seconds(width)
@@ -238,6 +247,7 @@ def estimate_evaluations(
     engines = max(1, min(most, chunks // CHUNKS))
     further = len({e.row and e.row.checkpoint for e in evaluations}) - 1
     seconds, stored = [further * a.start(profile)] * 2, 0.0  # of all engines together
+    chunk = Range(0, 0)
     for e in evaluations:
         prompts, sizes = a.prompts(e.eval.name, trained.data.name), e.sizes(a.benchmark_problems)
         fits.check_prompt(prompts.longest, size, name)
@@ -261,9 +271,11 @@ def estimate_evaluations(
             f"on profile {profile.name} ends after {profile.time_min}; lower it, or raise time_min",
         )
         seconds = [one + more for one, more in zip(seconds, took, strict=True)]
+        chunk = max(chunk, Range(*took) * (sizes[0] / asked), key=lambda one: one.high)
         stored += asked * e.n * means[1] * a.samples_bytes_per_token
     ends = [one / engines for one in seconds]
-    return replace(priced(ends, width * engines, stored, memory, profile, a), tensor_parallel=width)
+    found = priced(ends, width * engines, stored, memory, profile, a)
+    return replace(found, tensor_parallel=width, step_s=chunk)
 
 
 def _width(e: Evaluate, size: Size, unit: Accelerator, profile: Profile, a: Assumptions) -> int:

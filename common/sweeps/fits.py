@@ -1,6 +1,8 @@
 """Whether a training fits a profile: the memory that it takes, predicted from sizes without torch,
 and the checks that refuse it with the key to change."""
 
+import math
+
 from common.backends import backend
 from common.backends.verl import layout, tuning
 from common.errors import require
@@ -10,23 +12,21 @@ from common.sweeps.assumptions import FILE, Assumptions, accelerator
 from common.sweeps.profiles import Profile
 
 
-def memory_and_width(
+def laid_out(
     x: Experiment, models: list[Size], prompt: int, profile: Profile, a: Assumptions
-) -> tuple[float, int]:
-    """Return the most GB that one accelerator holds at once (weights, gradients, moments and a
-    pass, or vLLM's weights and cache) and the number of GPUs that share one vLLM, in the layout
-    that the verl backend will choose on this profile; 0 and 1 for the local backend, whose memory
-    is not predicted. `models` are the policy and, with DLC, its memory network; `prompt` counts
-    the tokens of the longest prompt. Raises UserError where the memory is more than the usable
-    share of the accelerator's, with the key to change."""
+) -> layout.Layout | None:
+    """Return the layout that the verl backend will choose on this profile; None for the local
+    backend, whose memory is not predicted. `models` are the policy and, with DLC, its memory
+    network; `prompt` counts the tokens of the longest prompt. Raises UserError where the memory is
+    more than the usable share of the accelerator's, with the key to change."""
     if not backend(x.backend).needs_gpu:
-        return 0.0, 1
+        return None
     load = layout.load_of(x, models, prompt=prompt)
     node, memory_gb = max(1, profile.gpus_per_node), accelerator(profile, a).memory_gb
     where = {"nodes": profile.nodes, "gpus": node, "gpu_gb": memory_gb}
     one = layout.choose(load, **where, given=tuning.tuned(x.verl), usable=a.usable_memory)
     if x.optim.steps == 0:
-        return 2 * models[0].parameters / 1e9, one.parallel
+        return one
     gpus = profile.nodes * node
     require(
         one.fits,
@@ -39,14 +39,14 @@ def memory_and_width(
     )
     held = one.host_gb / profile.nodes
     require(
-        held <= a.usable_memory * profile.memory_gb,
+        held <= a.usable_memory * (profile.memory_gb or math.inf),
         "memory_gb",
         profile.memory_gb,
         f"weights, gradients and moments of {x.model.path} do not fit {gpus} GPUs of "
         f"{memory_gb:g} GB, and take {held:.0f} GB of main memory a node; choose a profile "
         "with more GPUs or more main memory",
     )
-    return one.peak_gb, one.parallel
+    return one
 
 
 # ---- checks next to memory

@@ -44,13 +44,15 @@ class Profile:
     nodes: PositiveInt
     gpus_per_node: NonNegativeInt
     cpus_per_node: PositiveInt
-    memory_gb: PositiveInt  # main memory per node
+    memory_gb: PositiveInt | None  # main memory per node; null: sbatch gets no --mem
     time_min: PositiveInt  # time limit of one attempt; longer runs are requeued
     signal_lead_s: PositiveInt  # how long before the end a job saves and requeues itself
-    array_parallelism: PositiveInt  # jobs of one array that run at once
+    # trainings on all GPUs of the profile that run at once, or as many GPUs of other jobs; and jobs
+    # of an array without a GPU
+    array_parallelism: PositiveInt
     light_partition: str | None  # for jobs without a GPU; null: `partition`
     light_cpus: PositiveInt
-    light_memory_gb: PositiveInt
+    light_memory_gb: PositiveInt | None
     light_time_min: PositiveInt
     setup: list[str]  # shell lines before Python starts
     container: str | None  # prefix of the Python command: apptainer exec --nv --bind ... FILE.sif
@@ -86,6 +88,11 @@ class Profile:
         """The GPUs of one training job, over all its nodes."""
         return self.nodes * self.gpus_per_node
 
+    @property
+    def most_gpus(self) -> int:
+        """The GPUs that the jobs of one submission take at once, at most."""
+        return self.array_parallelism * max(1, self.gpus)
+
     def of(self, parameters: float) -> "Profile":
         """Return what a training takes of this profile: all of it, or `small` for a small model."""
         if self.small is None or parameters > 1e9 * self.small.billions:
@@ -95,7 +102,7 @@ class Profile:
             self,
             gpus_per_node=self.small.gpus,
             cpus_per_node=self.cpus_per_node // parts,
-            memory_gb=self.memory_gb // parts,
+            memory_gb=self.memory_gb and self.memory_gb // parts,
             small=None,
         )
 

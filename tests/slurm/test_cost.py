@@ -24,6 +24,7 @@ from slurm.ask import ask
 from slurm.submit import submit
 from slurm.tables import Chosen
 
+LARGE = {"MATH500": [*MATH["MATH500"], "batch=16384"]}
 SEVEN = assumptions().models["Qwen/Qwen2.5-7B"]
 
 # ---- cost
@@ -102,7 +103,7 @@ def test_an_evaluation_takes_its_samples_and_a_gpu_for_every_eight_chunks(big):
     """500 problems: 16 or 64 of them are a chunk of 16,384 samples, so 32 or 8 chunks."""
     profile, a = load_profile("h100-2x8"), assumptions()
     few, many = (
-        evaluations_of([big], Sweep("t", [], [], [], benchmarks=MATH, n=n))[0] for n in (256, 1024)
+        evaluations_of([big], Sweep("t", [], [], [], benchmarks=LARGE, n=n))[0] for n in (256, 1024)
     )
     small, large = (cost.estimate_evaluations([e], big, profile, a) for e in (few, many))
     assert (small.gpus, large.gpus) == (1, 4)
@@ -135,7 +136,7 @@ def test_weights_that_one_gpu_cannot_hold_well_are_split_over_several_in_evaluat
     """CWM-32B: 65 GB leave an 80 GB card no room for answers of 32,768 tokens."""
     profile, a = load_profile("h100-2x8"), assumptions()
     few, many = (
-        evaluations_of([big], Sweep("t", [], [], [], benchmarks=MATH, n=n))[0] for n in (256, 1024)
+        evaluations_of([big], Sweep("t", [], [], [], benchmarks=LARGE, n=n))[0] for n in (256, 1024)
     )
     seven = cost.estimate_evaluations([many], big, profile, a)
     large = replace(a, models=a.models | {"Qwen/Qwen2.5-7B": replace(SEVEN, parameters=32.6e9)})
@@ -162,7 +163,7 @@ def test_weights_that_one_gpu_cannot_hold_well_are_split_over_several_in_evaluat
 def test_a_model_is_loaded_once_for_all_its_benchmarks(big):
     """One start more for each further checkpoint; and no GPU waits while a benchmark ends."""
     profile, a = load_profile("h100-2x8"), assumptions()
-    sets = {f"set {i}": [*MATH["MATH500"], f"eval.prompts.kept={40 + i}"] for i in range(4)}
+    sets = {f"set {i}": [*LARGE["MATH500"], f"eval.prompts.kept={40 + i}"] for i in range(4)}
     several = evaluations_of([big], Sweep("t", [], [], [], benchmarks=sets, n=256))
     start = a.start_s["gpu"] / 3600
 
@@ -184,7 +185,7 @@ def test_a_small_model_takes_a_part_of_the_node(big):
     assert part.gpu_hours.low < whole.gpu_hours.low
     half = ask(profile, "train", part.gpus)
     assert (half.nodes, half.gpus_per_node, half.cpus_per_node, half.memory_gb) == (1, 4, 48, 500)
-    assert (half.parallel, ask(profile, "train", 8).parallel) == (4, 2)
+    assert ask(replace(profile, memory_gb=None), "train", part.gpus).memory_gb is None
     for wrong in ({"small": Small(4.1, 3)}, {"small": Small(4.1, 16)}, {"nodes": 2}):
         with refuses("small"):
             replace(profile, **wrong)
@@ -215,7 +216,7 @@ def test_dry_run_prints_jobs_scripts_and_costs_and_writes_nothing(big, tmp_path,
     dry_run.show(jobs, **where, say=lines.append)
     text = "\n".join(lines)
     every = slurm_cost.outlook(jobs, profile).estimates.values()
-    assert lines[0].startswith(f"5 jobs, {total(e.gpu_hours for e in every)} GPU-hours, ")
+    assert lines[0].startswith(f"5 jobs, {total(e.gpu_hours for e in every)} GPU-hours")
     assert text.count(f"  2 x {big.name}: ") == 2  # its trainings, and their evaluations
     assert text.count("; last checkpoint, n=1024: MATH500\n") == 1
     assert " --array=0-1%2 " in text
@@ -225,6 +226,28 @@ def test_dry_run_prints_jobs_scripts_and_costs_and_writes_nothing(big, tmp_path,
     assert text.count("\nsbatch ") == 3
     assert "# ... and 1 more array(s) like it" in text
     assert not (tmp_path / "new").exists()
+
+
+def test_the_dry_run_prints_layouts_the_queue_and_what_the_disk_holds_at_once(big, tmp_path):
+    profile, lines = load_profile("h100-1x8"), []
+    jobs = plan.plan([replace(big, seed=seed) for seed in (1, 2, 3)], [])
+    where = {"paper": "f_grpo", "profile": profile, "root": tmp_path, "say": lines.append}
+    dry_run.show(jobs, **where)
+    (e, *_) = estimates = [*slurm_cost.outlook(jobs, profile).estimates.values()]
+    text = "\n".join(lines)
+    assert f"{e.step_s} s a step; states on the GPUs, " in text
+    assert e.layout.endswith(" tokens a pass, 1 GPU a vLLM")
+    assert f"queue: at most 16 GPU(s) at once; {e.hours * 2} hours" in text  # two of three at once
+    assert dry_run.SYNCHRONOUS in lines
+    once = slurm_cost.disk_gb(estimates, profile)
+    assert e.passing_gb == pytest.approx(2 * 12 * 7.62)
+    assert once == pytest.approx(3 * e.disk_gb + 2 * e.passing_gb)
+    preflight.room(0.5, tmp_path, 1.0)
+    with refuses("disk_gb", "1"):
+        preflight.room(2.0, tmp_path, 1.0)
+    local = [*slurm_cost.outlook(jobs, load_profile("local-1x80")).estimates.values()]
+    assert "main memory" in local[0].layout
+    assert "without moving them" in local[0].layout
 
 
 # ---- preflight

@@ -214,3 +214,18 @@ def test_prefetch_downloads_what_the_rows_need_and_names_what_it_could_not(monke
     assert asked_for[0] == (x.model.path, x.model.revision)
     assert len(asked_for) == 1 + 6
     assert "set math_train: there" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("row", "found"),
+    [
+        ("qwen3_4b_grpo", {"qwen3_4b_grpo"}),  # of scale=cluster_v2 only
+        ("qwen7b_grpo", {"qwen7b_grpo"}),
+        ("qwen3_4b_f_grpo,qwen7b_grpo", {"qwen3_4b_f_grpo", "qwen3_4b_grpo", "qwen7b_grpo"}),
+    ],
+)
+def test_a_row_finds_its_scale_as_a_table_does(row, found):
+    made = chosen("f_grpo", tables_of("f_grpo"), Wanted(row=row))
+    assert found <= {x.name for x in made.runs}
+    with refuses("row", "qwen3_4b"):
+        chosen("f_grpo", tables_of("f_grpo"), Wanted(row="qwen3_4b"))

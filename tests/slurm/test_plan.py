@@ -1,6 +1,7 @@
 """Plan, profiles, scripts: what needs no SLURM."""
 
 import os
+import random
 import shlex
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from tiny import ROOT
 
 from common.errors import UserError
 from common.sweeps.assumptions import assumptions
+from common.sweeps.cost import Estimate, Range
 from common.sweeps.plan import evaluations_of
 from common.sweeps.profiles import load_profile
 from slurm import plan
@@ -88,10 +90,46 @@ def test_arrays_hold_equal_jobs_and_no_more_than_slurm_takes(one):
     assert [[j.key for j in g] for g in wider] == [["0"], ["1", "3"], ["2"]]
 
 
+@pytest.mark.parametrize("gpus", [8, 16])
+def test_no_more_gpus_are_in_use_than_the_profile_has_trainings_for(one, gpus):
+    """Whatever each job really takes, and each after what it needs."""
+    sizes, hours = random.Random(1), random.Random(2)
+    jobs = [plan.Job("train", f"t{i}", one) for i in range(20)]
+    jobs += [plan.Job("evaluate", f"e{i}", one, (f"t{i}", f"t{i // 2}")) for i in range(20)]
+    jobs += [plan.Job("compare", "compare", None, follows=tuple(job.key for job in jobs))]
+    estimates = {
+        job.key: Estimate(Range(1, 1 + 9 * hours.random()), sizes.choice((1, 4, 8)), 0, 0)
+        for job in jobs[:-1]
+    }
+    made = plan.capped(jobs, estimates, gpus)
+    assert sorted(job.key for job in made) == sorted(job.key for job in jobs)
+    for factor in (0.01, 1.0, 100.0):
+        starts, ends = {}, {"": 0.0}
+        for job in made:  # each is behind what it waits for
+            starts[job.key] = max(ends[key] for key in ("", *job.needs, *job.follows))
+            ends[job.key] = starts[job.key] + hours.random() ** factor
+        for now in starts.values():
+            used = [e.gpus for key, e in estimates.items() if starts[key] <= now < ends[key]]
+            assert sum(used) <= gpus
+    least = sum(e.hours.high * e.gpus for e in estimates.values()) / gpus
+    assert least <= plan.makespan(made, estimates).high < 1.6 * least
+
+
+def test_an_evaluation_takes_over_the_gpus_of_its_training(one):
+    jobs = [plan.Job("train", f"t{i}", one) for i in range(3)]
+    jobs += [plan.Job("evaluate", f"e{i}", one, (f"t{i}",)) for i in range(3)]
+    estimates = {job.key: Estimate(Range(1, 9), 8, 0, 0) for job in jobs}
+    made = {job.key: job.follows for job in plan.capped(jobs, estimates, 16)}
+    assert [*made] == ["t0", "e0", "t1", "e1", "t2", "e2"]
+    assert made.pop("t2") in (("e0",), ("e1",))
+    assert made == {"t0": (), "e0": ("t0",), "t1": (), "e1": ("t1",), "e2": ("t2",)}
+
+
 def test_dependencies_name_elements_that_must_succeed_and_arrays_that_must_end(one):
     ids = {"a": "7_0", "b": "7_1", "c": "8"}
     job = plan.Job("evaluate", "x", one, ("a",), ("b", "a", "c", "done before"))
-    assert dependency(job, ids) == "afterok:7_0,afterany:7:8"
+    assert dependency(job, ids) == "afterok:7_0,afterany:7_1:8"
+    assert dependency(replace(job, kind="compare"), ids) == "afterok:7_0,afterany:7:8"
     assert dependency(plan.Job("evaluate", "x", one, ("done before",)), ids) is None
 
 
@@ -110,14 +148,18 @@ def test_every_profile_loads_and_asks_for_what_it_says(name, one, tmp_path):
     training = asked("train", 3, "afterok:1", max(1, profile.gpus))
     wanted = {f"--nodes={profile.nodes}", f"--time={profile.time_min}", "--requeue",
               f"--signal=USR2@{profile.signal_lead_s}", "--kill-on-invalid-dep=yes",
-              "--dependency=afterok:1",
-              f"--array=0-2%{min(3, profile.array_parallelism)}"}  # fmt: skip
+              "--dependency=afterok:1", "--array=0-2%3"}  # fmt: skip
     assert wanted <= {*training}
     assert any("gpus-per-node" in word for word in training) == (profile.gpus_per_node > 0)
     light = asked("compare")
     lead = min(profile.signal_lead_s, 30 * profile.light_time_min)  # at most half of its time
     assert {f"--signal=USR2@{lead}", "--nodes=1"} <= {*light}
     assert not any("gpus-per-node" in word or "array" in word for word in light)
+    assert f"--array=0-99%{min(100, profile.array_parallelism)}" in asked("gate", 100)
+    assert any(word.startswith("--mem=") for word in training)
+    profile = replace(profile, memory_gb=None, light_memory_gb=None)
+    assert not any("--mem" in word for word in (*asked("train"), *asked("gate")))
+    profile = load_profile(name)
     share = profile.cpus_per_node // max(1, profile.gpus_per_node)
     wanted = {"--nodes=1", f"--cpus-per-task={share}"}
     wanted |= {"--gpus-per-node=1"} if profile.gpus_per_node else set()

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from common.sweeps.gates import Gate, Gated
 from common.sweeps.measures import Measure
 from common.sweeps.profiles import load_profile
 from slurm import records, status
+from slurm.attempts import attempts
 from slurm.submit import submit
 from slurm.tables import Chosen
 
@@ -68,8 +70,8 @@ def test_jobs_import_the_snapshot_not_the_checkout(lab):
 
 
 def test_two_methods_are_trained_evaluated_and_compared(lab):
-    """The whole path: an array of three trainings, evaluations by dependency, comparison, rows, in
-    a folder of any name."""
+    """The whole path: three trainings on two GPUs, each followed by its evaluation, comparison,
+    rows, in a folder of any name."""
     lab.root = lab.root.rename(lab.root.with_name("one of it's"))
     same = (*SHORT, "scope=cluster", f'results_dir="{lab.root}"')
     runs = [
@@ -81,9 +83,16 @@ def test_two_methods_are_trained_evaluated_and_compared(lab):
     ]
     evaluated = lab.evaluations(runs, checkpoint="best", baselines={"f_grpo": "grpo"})
     said = lab.submit(runs, evaluated)
-    assert [line.split()[:2] for line in said[2:-1]] == [["train", "3"], *[["evaluate", "1"]] * 3]
+    sent = Counter()
+    for kind, count, *_ in map(str.split, said[2:]):
+        sent[kind] += int(count)
+    assert sent == {"train": 3, "evaluate": 3, "compare": 1}
     statuses = lab.settled()
     assert {one.state for one in statuses.values()} == {"done"}, lab.show()
+    spans = [attempts(path.parent) for path in lab.root.glob("f_grpo/cluster/*/runs/*/*.jsonl")]
+    spans = [(rows[0]["start"], rows[-1]["end"]) for rows in spans]
+    for now, _ in spans:  # array_parallelism=2, of whatever kind
+        assert sum(start <= now < end for start, end in spans) <= 2
     logs = {Path(row["log"]) for row in records.latest(lab.root, lab.paper).values()}
     assert len(logs) == 3 + 3 + 1
     assert all(log.exists() for log in logs)

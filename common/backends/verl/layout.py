@@ -92,6 +92,13 @@ class Layout:
     host_gb: float  # of main memory, all nodes together
     fits: bool
 
+    def __str__(self) -> str:
+        where = {"gpu": "on the GPUs", "between": "in main memory while vLLM samples"}
+        states = where.get(self.states, "in main memory, where the CPU makes the optimiser step")
+        moved = "" if self.states == "gpu" else " (hours without moving them)"
+        vllm = f"{self.parallel} GPU{'s' * (self.parallel > 1)} a vLLM"
+        return f"states {states}{moved}, {self.tokens:,} tokens a pass, {vllm}"
+
     @property
     def peak_gb(self) -> float:
         return max(self.training_gb, self.sampling_gb)
