@@ -3,12 +3,14 @@
 import asyncio
 import io
 import json
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import datasets
 import pandas as pd
 import pytest
+from omegaconf import OmegaConf
 from pyarrow.parquet import ParquetFile
 from refuses import refuses
 from tiny import ROOT
@@ -20,6 +22,7 @@ from common.experiment import load
 from common.models.pretrain import tokenizer
 from common.results.files import read_jsonl, write_json
 from common.types import Prompt, Verdict
+from slurm.stop import Stop, Stopped
 
 SAVED = {"FSDP_version": 2, "world_size": 8}  # verl's fsdp_config.json
 TINY = ["device=cpu", "optim.steps=6", "eval.every=3", "eval.n=8", "eval.k=[1]", "eval.curve_n=4"]
@@ -69,6 +72,42 @@ def test_a_run_goes_on_only_on_as_many_gpus_as_have_saved_it(tmp_path, monkeypat
     place.nodes = 1
     with pytest.raises(ZeroDivisionError):
         backend.train(x)
+
+
+def test_a_validation_that_does_not_fit_is_left_to_the_next_attempt(tmp_path, monkeypatch):
+    """45 minutes are left, a step takes a minute, the validation before step 6 took 40 minutes: the
+    stop is asked for during step 6, before the validation, which would not hear it, and not before.
+    """
+    x = load([*TINY, f"results_dir={tmp_path}", "backend=verl", "optim.steps=9"], "f_grpo")
+    work = tmp_path / x.paper / x.run_id / "work"
+    (work / "checkpoints").mkdir(parents=True)
+    place = SimpleNamespace(work=work, nodes=1, gpus=8, model="m")
+    monkeypatch.setattr(backend.config, "tree", lambda: None)  # verl is not installed here
+    monkeypatch.setattr(backend, "place_of_this_machine", lambda *_: place)
+    monkeypatch.setattr(backend, "prepare", lambda *_: (9, 99))
+    monkeypatch.setattr(backend, "layout_keys", lambda *_: {})
+    monkeypatch.setattr(backend.config, "settings", lambda *_: {})
+    monkeypatch.setattr(backend.config, "compose", lambda _: OmegaConf.create())
+    monkeypatch.setattr(backend, "longer", SimpleNamespace(**{
+        name: lambda *_: None for name in ("reopen", "require_before")}))  # fmt: skip
+    monkeypatch.setattr(backend.eased, "shortest", lambda *_: 1)
+    monkeypatch.setattr(backend.dlc, "settings", lambda *_: {})
+    stop, asked = Stop(time.time() + 2700, 900), []
+
+    def launch(*_, on_step, **__):
+        for step in range(1, 10):
+            try:
+                on_step(60.0)  # during the step
+            except Stopped as stopped:
+                asked.append(step)
+                raise stopped
+            data = {"rlvr/reward": 0.5, "timing_s/step": 60.0}
+            yield {"step": step, "data": data | ({"timing_s/testing": 2400.0} if step == 3 else {})}
+
+    monkeypatch.setattr(backend.process, "launch", launch)
+    with pytest.raises(Stopped):
+        backend.train(x, progress=False, on_step=stop.between_steps)
+    assert asked == [6]
 
 
 def test_of_the_work_folder_the_last_checkpoint_alone_is_kept_on_demand(tmp_path):

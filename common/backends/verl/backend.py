@@ -69,19 +69,23 @@ def train(
     with Progress(disable=not progress) as bar:
         task = bar.add_task(x.run_id, total=x.optim.steps, completed=checkpointed(place.work))
 
+        seen: list[dict] = []
+
         def note(row: dict) -> None:
             send(row)
+            seen.append(row)
             if "reward" in row:  # otherwise the row has only a validation
                 bar.update(task, completed=row["step"])
                 guard.see(row)
 
         def ask(*longest: float) -> None:
-            on_step(*longest)
+            on_step(*(one + validation_s(seen, x.eval.every) for one in longest))
             guard.check()
 
         while (todo := launch_settings(x, place.work)) is not None:
             curve, step = whole_rows(run.path / "metrics.jsonl"), checkpointed(place.work)
-            guard = Guard([row for row in curve if row["step"] <= step], x.stop_rules)
+            seen[:] = [row for row in curve if row["step"] <= step]
+            guard = Guard(seen[:], x.stop_rules)
             ask()
             settings = config.settings(x, place, longest, context, todo)
             settings |= dlc.settings(x, place.work, place.model) | keys | chosen
@@ -99,6 +103,15 @@ def train(
                 )
     finish(x, run, place)
     return run.path
+
+
+def validation_s(rows: list[dict], every: int) -> float:
+    """Return what a validation adds to a step while a run with this curve makes the step before
+    one, in seconds: 0.6 of the longest so far, since slurm/stop.py wants twice as much time left. A
+    validation hears no stop. One that does not fit is left to the next launch
+    (`launch_settings`)."""
+    due = (rows[-1]["step"] + 1) % every == 0 if rows else False
+    return 0.6 * max((row.get("evaluation_seconds", 0.0) for row in rows), default=0.0) * due
 
 
 def one_launch(
