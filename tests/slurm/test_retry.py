@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from common.backends.verl import eased
+from common.backends.verl import eased, process
 from common.backends.verl.checkpoints import LATEST, drop_old
+from common.backends.verl.layout import OFFLOAD, PART
 from common.backends.verl.tuning import ACTOR, PASS, ROLLOUT
 from common.errors import Fault, UserError
 from common.results.files import write
@@ -139,7 +140,7 @@ def full_disk(path: Path, monkeypatch) -> UserError:
 def test_a_job_goes_back_into_the_queue_while_it_gets_further(tmp_path, monkeypatch):
     requeued = []
     monkeypatch.setenv("SLURM_JOB_ID", "7")
-    monkeypatch.setattr(job, "requeue", lambda key, avoid: requeued.append((key, *avoid)))
+    monkeypatch.setattr(job, "requeue", lambda _, key, avoid: requeued.append((key, *avoid)))
     full = full_disk(tmp_path / "x", monkeypatch)
     monkeypatch.setenv("SLURMD_NODENAME", "n1")
     ends = [(2, CUDA), (4, full), *STUCK * [(4, full)], (6, None)]
@@ -158,7 +159,7 @@ def test_a_job_goes_back_into_the_queue_while_it_gets_further(tmp_path, monkeypa
 def test_a_job_that_has_lost_a_node_goes_back_into_the_queue_a_few_times(tmp_path, monkeypatch):
     requeued = []
     monkeypatch.setenv("SLURM_JOB_ID", "7")
-    monkeypatch.setattr(job, "requeue", lambda key, avoid: requeued.append((key, *avoid)))
+    monkeypatch.setattr(job, "requeue", lambda _, key, avoid: requeued.append((key, *avoid)))
     write(tmp_path / "job" / "ray-7-0" / "lost", "node=b: its Ray has ended")
     lost = UserError("backend=verl: node=b: its Ray has ended")
     one = Scripted(tmp_path, monkeypatch, *[(0, lost)] * STUCK)
@@ -181,6 +182,15 @@ def test_without_slurm_the_task_asks_for_another_try(tmp_path, monkeypatch):
     assert one.hows() == ["failed: NCCL", "failed: optim.lr=9"]
 
 
+def test_a_bad_index_is_no_broken_node():
+    rows = [{"start": 0, "step": 0}]
+    bad = RuntimeError("CUDA error: device-side assert triggered")
+    assert [after(e, rows, saved=1, reached=1, node="n1").avoid for e in (CUDA, bad)] == [
+        ("n1",),
+        (),
+    ]
+
+
 # ---- what verl's next start finds
 
 
@@ -194,15 +204,37 @@ def test_only_the_latest_of_six_checkpoints_stays(tmp_path):
     drop_old(tmp_path / "none")
 
 
-def test_passes_get_shorter_until_they_hold_one_response(tmp_path):
+def test_passes_get_shorter_until_they_hold_one_response_and_then_states_move(tmp_path):
     logs, report = f"{ROLLOUT}.log_prob_max_token_len_per_gpu", "x\ntorch.OutOfMemoryError: y"
-    settings, seen = {PASS: 16_384, logs: 65_536, "other": 1}, []
-    for told in (report, "NCCL timed out", report, report):
+    whole = {PASS: 16_384, logs: 65_536, "other": 1, PART: 0.6}
+    seen, settings = [], whole
+    for told in (report, "NCCL timed out", report, report, report):
         seen.append(eased.note(tmp_path, told, settings, 5000))
-        settings |= eased.shortened({PASS: 16_384, logs: 65_536, "other": 1}, tmp_path, 5000)
+        settings = whole | eased.shortened(whole, tmp_path, 5000)
         seen.append(settings[PASS])
-    assert seen == [True, 8192, False, 8192, True, 5000, False, 5000]
+    assert seen == [True, 8192, False, 8192, True, 5000, True, 5000, False, 5000]
     assert settings[logs] == 16_384
+    assert settings[f"{OFFLOAD}.param_offload"] is settings[f"{OFFLOAD}.optimizer_offload"] is True
+
+
+def test_a_vllm_that_cannot_wake_gets_a_smaller_share(tmp_path):
+    woken = "CUDA Error: out of memory at /x/csrc/cumem_allocator.cpp:62"
+    whole, shares = {PASS: 16_384, PART: 0.6}, []
+    settings = whole
+    while eased.note(tmp_path, woken, settings, 5000):
+        settings = whole | eased.shortened(whole, tmp_path, 5000)
+        shares.append(settings[PART])
+    assert shares == [0.5, 0.4, 0.3]
+    assert settings[PASS] == 16_384
+
+
+def test_main_memory_that_ran_out_shortens_no_pass(tmp_path):
+    told = "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory"
+    assert not eased.note(tmp_path, told, {PASS: 16_384, PART: 0.6}, 5000)
+    assert eased.shortened({PASS: 16_384}, tmp_path, 5000) == {PASS: 16_384}
+    log = tmp_path / "1.txt"
+    log.write_text(told)
+    assert "memory_gb" in process.report("x", log, tmp_path / "none")
 
 
 def test_the_shortest_pass_holds_one_response(big):

@@ -19,8 +19,10 @@ from common.backends import run_experiment
 from common.evaluation.run import evaluate
 from common.results.files import write, write_json
 from common.sweeps.plan import Sweep, evaluations_of
+from common.sweeps.profiles import load_profile
 from slurm import job, plan, records, status, stop
 from slurm.attempts import attempts, progress
+from slurm.script import parameters
 
 # ---- what SLURM says
 
@@ -278,6 +280,7 @@ def test_a_stopped_run_goes_on_with_the_same_bytes(tiny):
     assert content(run_experiment(x, False, AfterOneStep(None, 10).between_steps)) == whole
 
 
+BOTH = "requeue 7_1\nupdate JobId=7_1 ExcNodeList=n1,n2\n"
 EARLY = """
 import os, signal, sys
 
@@ -293,18 +296,45 @@ sys.meta_path.insert(0, Signalled())
 @pytest.mark.process
 def test_an_element_of_an_array_that_is_stopped_while_it_imports_comes_back(tmp_path):
     (tmp_path / "sitecustomize.py").write_text(EARLY)
-    (tmp_path / "scontrol").write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/told\n')
-    (tmp_path / "scontrol").chmod(0o755)
     given = ("f_grpo", str(tmp_path), None)
     tasks = [
         job.Task("compare", key, *given, str(tmp_path / key), 60, 10, 1, 0) for key in ("a", "b")
     ]
     file = records.write_tasks(tmp_path / "tasks.json", tasks)
-    env = {"PYTHONPATH": f"{tmp_path}:{ROOT}", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    env |= {"SLURM_JOB_ID": "8", "SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "1"}
+    env = {
+        "PYTHONPATH": f"{tmp_path}:{ROOT}",
+        "SLURM_JOB_ID": "8",
+        "SLURM_ARRAY_JOB_ID": "7",
+        "SLURM_ARRAY_TASK_ID": "1",
+    }
     words = [sys.executable, "-m", "slurm.start", str(file), "-u", "-m", "submitit.core._submit"]
     done = subprocess.run(words, env=os.environ | env, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1, done.stderr
     assert attempts(tmp_path / "a") == []
     assert attempts(tmp_path / "b")[-1]["how"].startswith("stopped: USR2")
-    assert "requeue 7_1" in (tmp_path / "told").read_text()
+    assert (tmp_path / "again-7_1").read_text() == ""  # the batch script sees it
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(("again", "told"), [(None, ""), ("", "requeue 7_1\n"), ("n1,n2", BOTH)])
+def test_the_batch_script_puts_back_what_asks_for_it(tmp_path, again, told):
+    """With no SLURM in the container: the script itself runs outside."""
+    for name, does in (("scontrol", f'echo "$@" >> {tmp_path}/told'), ("squeue", "echo soon")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{does}\n")
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "told").write_text("")
+    (tmp_path / "runs").mkdir()
+    given = parameters([plan.Job("compare", "x", None)], tmp_path, load_profile("test"), None)
+    if again is not None:
+        (tmp_path / "runs" / "again-7_1").write_text(again)
+    lines = [*given["setup"], f"test ${stop.END} = soon && (exit 3)", *given["teardown"]]
+    env = {"SLURM_JOB_ID": "8", "SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "1"}
+    env |= {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(["bash", "-c", "\n".join(lines)], env=env)
+    assert done.returncode == 3
+    assert (tmp_path / "told").read_text() == told
+    assert [*(tmp_path / "runs").iterdir()] == []
+    lines[-1] = "true"
+    env["PATH"] = "/usr/sbin-without-slurm"
+    done = subprocess.run(["/bin/bash", "-c", "\n".join(lines)], env=env, capture_output=True)
+    assert (done.returncode, b"scontrol=" in done.stderr) == (1, True)

@@ -1,19 +1,26 @@
-"""Shorter passes after memory ran out: each time half the tokens a GPU and pass, but at least one
-response of full length. No result depends on the length of passes, so it is no part of a run's
-identity.
+"""What a start changes after memory ran out on a GPU in one before it. Nothing of it changes a
+result, so it is no part of a run's identity.
+
+In a pass: half the tokens a GPU and pass, but at least one response of full length; after that,
+weights, gradients and moments are in main memory while vLLM samples. Where vLLM wakes up next to
+the trainer: a tenth less of the GPU for vLLM.
 """
 
 import math
 import re
 from pathlib import Path
 
+from common.backends.verl.layout import OFFLOAD, PART
 from common.backends.verl.tuning import ACTOR, PASS, REF, ROLLOUT, sequence_parallel
 from common.experiment import Experiment
 from common.results.files import write
 
-TIMES = "out_of_memory"  # in the work folder: how often memory ran out
+TIMES = "out_of_memory"  # in the work folder: what was changed, a word a line
 KEYS = (PASS, *(f"{part}.log_prob_max_token_len_per_gpu" for part in (ROLLOUT, REF)))
+HOST = re.compile(r"ray\.exceptions\.OutOfMemoryError|running low on memory")  # main memory
+WAKING = re.compile(r"CUDA Error: out of memory at .*cumem_allocator")  # vLLM's own words
 RAN_OUT = re.compile(r"OutOfMemoryError|CUDA out of memory|CUDA error: out of memory")
+LEAST = 0.3  # vLLM's share of a GPU is not made smaller; our choice
 
 
 def shortest(x: Experiment, settings: dict, prompt: int, context: int) -> float:
@@ -25,24 +32,38 @@ def shortest(x: Experiment, settings: dict, prompt: int, context: int) -> float:
     return math.ceil(longest / sequence_parallel(settings))
 
 
-def shortened(settings: dict, work: Path, shortest: float) -> dict[str, int]:
-    """Return the keys of `settings` that set the length of a pass, halved once for each time that
-    memory ran out in `work`, but no shorter than `shortest`."""
-    return {
-        key: int(max(min(tokens, shortest), tokens >> _times(work)))
+def shortened(settings: dict, work: Path, shortest: float) -> dict[str, object]:
+    """Return the keys of `settings` that are changed after what `note` has recorded in `work`."""
+    done = _done(work)
+    found: dict[str, object] = {
+        key: int(max(min(tokens, shortest), tokens >> done.count("pass")))
         for key in KEYS
         if isinstance(tokens := settings.get(key), int)
     }
+    if "share" in done:
+        found[PART] = round(settings[PART] - 0.1 * done.count("share"), 2)
+    if "states" in done:
+        found |= dict.fromkeys((f"{OFFLOAD}.param_offload", f"{OFFLOAD}.optimizer_offload"), True)
+    return found
 
 
 def note(work: Path, failure: str, settings: dict, shortest: float) -> bool:
-    """Record in `work` that memory ran out in a start with these `settings`. Return whether it did
-    and the next start has shorter passes."""
-    if not RAN_OUT.search(failure) or settings[PASS] <= shortest:
+    """Record in `work` what changes if memory ran out in a start with these `settings`. Return
+    whether it did and the next start changes something."""
+    change = None
+    if HOST.search(failure):
         return False
-    write(work / TIMES, str(_times(work) + 1))
-    return True
+    if WAKING.search(failure):
+        change = "share" if settings[PART] - 0.1 >= LEAST else None
+    elif RAN_OUT.search(failure) and settings[PASS] > shortest:
+        change = "pass"
+    elif RAN_OUT.search(failure):
+        there = (settings.get(f"{OFFLOAD}.{key}") for key in ("param_offload", "offload_policy"))
+        change = None if any(there) else "states"
+    if change:
+        write(work / TIMES, "\n".join([*_done(work), change]))
+    return change is not None
 
 
-def _times(work: Path) -> int:
-    return int((work / TIMES).read_text()) if (work / TIMES).exists() else 0
+def _done(work: Path) -> list[str]:
+    return (work / TIMES).read_text().split() if (work / TIMES).exists() else []

@@ -33,6 +33,9 @@ SEQUENCES = 512  # sequences that one vLLM decodes at once: max_num_seqs
 BATCHED = 8192  # tokens that one vLLM reads at once, at least: max_num_batched_tokens
 BLOCK = 16  # tokens of one block of vLLM's cache
 RUNTIME_BYTES = 2.5e9  # of CUDA, its graphs and NCCL, outside the memory pools; our own figure
+# Of a vLLM that sleeps, by its GPUs: graphs, NCCL, all-reduce buffers. Others saw 0.8 GB on one,
+# 2.4 to 7.4 on two and 7.0 on eight (NeMo-RL issue 223, vLLM issue 47654).
+ASLEEP_GB = {1: 0.8, 2: 5.0}
 USABLE = 0.92  # share of a GPU's memory; the rest is the driver's or is lost between tensors
 PARALLEL = (1, 2, 4)  # GPUs of one vLLM; 8 does not divide the 28 heads of Qwen2.5-7B
 HEAD = 128  # width of a head of keys, at most
@@ -173,7 +176,7 @@ def _layout(load: Load, gpus, gpu_gb, usable, states, tokens, parallel, share) -
     here = {"gpu": (STATE_BYTES, HELD_BYTES), "between": (STATE_BYTES, 0), "cpu": (0, 0)}[states]
     # policy and memory network are trained one after the other
     passes = [pass_bytes(one, tokens, load.logit_bytes) for one in load.models]
-    training = (here[0] * P / gpus + max(passes)) / 1e9
+    training = (here[0] * P / gpus + max(passes)) / 1e9 + ASLEEP_GB.get(parallel, 7.0)
     sampling = here[1] * P / gpus / 1e9 + share * gpu_gb
     weights = 2 * P / parallel / 1e9
     a_token = sum(token_bytes(one) for one in load.models)

@@ -23,6 +23,7 @@ from pathlib import Path
 import psutil
 
 from common.backends.verl.checkpoints import drop_old
+from common.backends.verl.eased import HOST
 from common.backends.verl.progress import BEAT, START_S, STOP, progress
 from common.backends.verl.reward import FAULT
 from common.backends.verl.sockets import MARK, READABLE
@@ -331,6 +332,8 @@ def report(failure: str, log: Path, fault: Path) -> str:
                 if len(errors) > 4:
                     del errors[list(errors)[3]]
     said = [f"backend=verl: {failure}; its log is {log}"]
+    if re.search(HOST, "\n".join([*errors, *tail])):
+        said.append("memory_gb: a node's main memory ran out; ask for more, or fewer processes")
     if fault.exists():
         said.append("the verifier failed: " + fault.read_text()[:2000].strip())
     said += [f"error: {text}" for text in errors]
