@@ -14,6 +14,7 @@ import pandas as pd
 from common.config.files import REFERENCE, ROOT, papers
 from common.experiment import load
 from common.report import readme, verdicts
+from common.report.power import settled
 from common.results.files import write, write_csv
 from common.results.tables import replaced
 from common.sweeps.assumptions import assumptions
@@ -69,10 +70,9 @@ def rerun(paper: str, part: str, seeds: int) -> dict:
     """Return a row of gpu_hours.csv. `part` is a table of the paper's launch.py, on that table's
     profile, or "all", the scale `cluster` on one node of 8 H100. `claims` is the number of those
     that hold in print by the cells that the rows rerun and that were simulated, and `decided` the
-    mean share of simulated reruns that decide one of them (slurm/power.py)."""
+    mean share of simulated reruns that decide one of them (common/report/power.py)."""
     from slurm import cost
     from slurm.launch import tables_of
-    from slurm.power import settled
     from slurm.tables import Table, Wanted, chosen
 
     tables = tables_of(paper) | {"all": Table("", rows="all")}

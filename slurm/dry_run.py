@@ -13,7 +13,7 @@ from common.sweeps.assumptions import FILE
 from common.sweeps.cost import Estimate, Range, total
 from common.sweeps.profiles import Profile
 from slurm import cost, plan, preflight, records
-from slurm.script import dependency, options, parameters
+from slurm.script import BEFORE, dependency, options, parameters
 
 TITLES = {
     "model": "models made here",
@@ -79,7 +79,8 @@ def show(
             needs, wanted = _symbolic(group[0], jobs), gpus.get(group[0].key, max(1, profile.gpus))
             given = parameters(group, path, profile, needs, wanted)
             say(f"sbatch {shlex.join(options(given, len(group)))}")
-            say("\n".join([*given["setup"], f"srun {shlex.join(given['srun_args'])}"]))
+            said = given["setup"][: -len(BEFORE) - 1]  # the same in each job
+            say("\n".join([*said, f"srun {shlex.join(given['srun_args'])}"]))
         if len(groups) > 1:
             say(f"# ... and {len(groups) - 1} more array(s) like it")
     needed = cost.disk_gb(every, profile)

@@ -30,11 +30,11 @@ from common.config.resolve import import_target
 from common.config.words import pairs, split
 from common.errors import require
 from common.platforms import need_linux
+from common.report.power import power
 from common.sweeps.cost import on
+from common.sweeps.prefetch import prefetch
 from common.sweeps.profiles import load_profile
 from slurm import dry_run, preflight
-from slurm.power import power
-from slurm.prefetch import prefetch
 from slurm.tables import Table, Wanted, chosen, listing
 
 OPTIONS = {
@@ -69,7 +69,8 @@ def main(words: list[str]) -> None:
     which = {key: options[key] for key in ("table", "row", "scale", "without", "seeds", "n")}
     wanted = Wanted(**which, steps=options["optim.steps"])
     if prefetched:
-        prefetch(chosen(paper, tables, wanted, others))
+        found = chosen(paper, tables, wanted, others)
+        prefetch(found.runs, found.evaluations, found.commands.values())
     elif not options["profile"]:
         print("\n".join(listing(paper, tables, wanted.table, wanted.seeds)))
         print(f"rlvr submit paper={paper} profile=NAME submits them; see --help")

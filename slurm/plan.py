@@ -19,6 +19,7 @@ from common.sweeps.cost import Estimate, Range
 from common.sweeps.gates import Gated
 from common.sweeps.measures import Measure
 from common.sweeps.plan import Command
+from common.sweeps.schedule import chained, last_end
 
 Kind = Literal[
     "model", "command", "rates", "gate", "train", "evaluate", "score", "measure", "compare"
@@ -27,6 +28,7 @@ LIGHT = ("model", "measure", "gate", "compare")  # kinds that need no GPU
 WHOLE = ("command", "train")  # kinds that can take all nodes and GPUs of the profile
 EVALUATED = ("evaluate", "score")  # kinds that give the results of a row's model
 SAMPLED = ("rates", *EVALUATED)  # kinds that run a Suite
+ENDS = ("low", "high")  # of a prediction
 MOST = 1000  # elements of an array: SLURM's MaxArraySize is 1001 unless raised
 
 
@@ -172,38 +174,20 @@ def _left(job: Job, there: set[str]) -> Job | None:
 
 
 def capped(jobs: list[Job], estimates: Mapping[str, Estimate], gpus: int) -> list[Job]:
-    """Return the jobs in an order in which each comes after what it needs, and as soon as that; no
-    more than `gpus` GPUs are in use at once, whatever each job takes: a job follows the last jobs
-    of the GPUs that it takes over, which are those that are predicted to be free when it may start,
-    or first."""
-    places, ends = [(0.0, "")] * gpus, dict[str, float]()  # hour from which it is free, last job
-    left, found = [*jobs], list[Job]()
-    while left:
-        names = {name for job in left for name in (job.key, *job.makes)}
-        free = [job for job in left if names.isdisjoint((*job.needs, *job.follows))]
-        job = max(free, key=lambda one: len(one.needs))  # the first of those with most
-        left.remove(job)
-        ready = max((ends.get(name, 0.0) for name in (*job.needs, *job.follows)), default=0.0)
-        if (e := estimates.get(job.key)) and e.gpus:
-            places.sort(key=lambda place: (place[0] > ready, abs(place[0] - ready)))
-            before = dict.fromkeys(key for _, key in places[: e.gpus] if key)
-            job = replace(job, follows=(*job.follows, *before))
-            ready = max(ready, *(hour for hour, _ in places[: e.gpus])) + e.hours.high
-            places[: e.gpus] = [(ready, job.key)] * e.gpus
-        ends |= dict.fromkeys((job.key, *job.makes), ready)
-        found.append(job)
-    return found
+    """Return the jobs in an order in which no more than `gpus` GPUs are in use at once, whatever
+    each takes (sweeps.schedule.chained)."""
+    took = {key: (e.gpus, e.hours.high) for key, e in estimates.items()}
+    after = chained(jobs, took, gpus)
+    known = {job.key: job for job in jobs}
+    return [
+        replace(known[key], follows=(*known[key].follows, *more)) for key, more in after.items()
+    ]
 
 
 def makespan(jobs: list[Job], estimates: Mapping[str, Estimate]) -> Range:
     """Return the hours until all jobs have ended, if SLURM starts each as soon as it may."""
-    ends: list[dict[str, float]] = [{}, {}]
-    for job in jobs:
-        hours = e.hours if (e := estimates.get(job.key)) else Range(0, 0)
-        for end, took in zip(ends, (hours.low, hours.high), strict=True):
-            waits = [end.get(name, 0.0) for name in (*job.needs, *job.follows)]
-            end |= dict.fromkeys((job.key, *job.makes), max(waits, default=0.0) + took)
-    return Range(*(max(end.values()) for end in ends))
+    known = {key: e.hours for key, e in estimates.items()}
+    return Range(*(last_end(jobs, {k: getattr(h, e) for k, h in known.items()}) for e in ENDS))
 
 
 def arrays(jobs: list[Job], gpus: dict[str, int] | None = None) -> list[list[Job]]:

@@ -15,26 +15,10 @@ from common.sweeps.profiles import Profile
 from slurm import plan
 from slurm.ask import ask
 from slurm.environment import shell
-from slurm.stop import AGAIN_FILE, END
+from slurm.stop import AGAIN_FILE
 
-# What a batch script asks before it starts the job, and does after its end. It runs outside of any
-# container, which therefore needs no SLURM. SLURM answers a requeue by sending TERM to the job, and
-# changes the nodes of waiting jobs only.
-ASKED = (
-    f'export {END}=$(squeue -h -j "$SLURM_JOB_ID" -o %e)',
-    "command -v scontrol > /dev/null || { echo 'scontrol=: not on the PATH of this node, and a job "
-    "goes back into the queue by it; add it in setup of the profile' >&2; exit 1; }",
-    'id="${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID}"',
-)
-TEARDOWN = (
-    'if [ -e "$again" ]; then',
-    "  trap '' TERM",
-    '  nodes=$(cat "$again")',
-    '  rm "$again"',
-    '  scontrol requeue "$id" || echo "job $id saved, but is not requeued; submit again" >&2',
-    '  [ -z "$nodes" ] || scontrol update JobId="$id" ExcNodeList="$nodes"',
-    "fi",
-    'exit "$code"',
+BEFORE, AFTER = (  # a job: lines of its batch script
+    Path(__file__).with_name(f"{name}.sh").read_text().splitlines() for name in ("before", "after")
 )
 REFUSED = (FailedJobError, FailedSubmissionError)  # errors of a submission that SLURM refuses
 
@@ -63,12 +47,12 @@ def parameters(
         # what takes GPUs waits for those before it (plan.capped)
         "array_parallelism": profile.array_parallelism if light else plan.MOST,
         "dependency": needs,
-        "setup": [*shell(path, profile), *ASKED],
-        "teardown": [
-            "code=$?",
-            f"again={shlex.quote(str(path / 'runs' / AGAIN_FILE))}$id",
-            *TEARDOWN,
+        "setup": [
+            *shell(path, profile),
+            f"again={shlex.quote(str(path / 'runs' / AGAIN_FILE))}",
+            *BEFORE,
         ],
+        "teardown": AFTER,
         # from SLURM 22.05 on srun does not inherit --cpus-per-task from sbatch
         "srun_args": [
             f"--cpus-per-task={asked.cpus_per_node}",

@@ -11,7 +11,8 @@ from tiny import ROOT
 
 from common.comparison.published import published, reruns_of
 from common.errors import UserError
-from slurm import prefetch, records
+from common.sweeps import prefetch
+from slurm import records
 from slurm.__main__ import main as commands
 from slurm.dry_run import TITLES
 from slurm.launch import main as launch

@@ -11,7 +11,6 @@ from common.evaluation.config import Evaluate
 from common.experiment import Experiment
 from common.models.store import cached, download
 from common.sweeps.plan import Command
-from slurm.tables import Chosen
 
 
 class Weights(NamedTuple):
@@ -69,20 +68,26 @@ def model_is_here(one: Weights, offline: bool) -> None:
     )
 
 
-def all_is_here(found: Chosen, offline: bool) -> None:
+def all_is_here(
+    runs: Iterable[Experiment],
+    evaluations: Iterable[Evaluate],
+    commands: Iterable[Command],
+    offline: bool,
+) -> None:
     """Raise UserError for a model that is not here (`model_is_here`) and, if `offline`, for a set
     that is neither a local file nor cached."""
-    for one in models(found.runs, found.commands.values()):
+    for one in models(runs, commands):
         model_is_here(one, offline)
-    for node in sets(found.runs, found.evaluations) if offline else []:
+    for node in sets(runs, evaluations) if offline else []:
         read_from(node)
 
 
-def prefetch(found: Chosen) -> None:
+def prefetch(
+    runs: Iterable[Experiment], evaluations: Iterable[Evaluate], commands: Iterable[Command]
+) -> None:
     """Download what is missing, for machines without a network, and read every set once. HF_HOME is
     respected. Raises UserError at the end, naming what could not be downloaded or read."""
-    loaded = models(found.runs, found.commands.values())
-    nodes = sets(found.runs, found.evaluations)
+    loaded, nodes = models(runs, commands), sets(runs, evaluations)
     wanted = [(f"model {one.path}", partial(_model, one)) for one in loaded]
     fetched([*wanted, *((f"set {node['name']}", partial(read_whole, node)) for node in nodes)])
     print("all of it is here")

@@ -4,8 +4,8 @@ import pandas as pd
 import pytest
 
 from common.config.files import REFERENCE
+from common.report.power import power, settled, unread
 from slurm import launch
-from slurm.power import power, settled, unread
 from slurm.tables import Wanted, chosen
 
 
