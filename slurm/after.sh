@@ -3,8 +3,7 @@
 # container, which therefore needs no SLURM. SLURM answers a requeue by sending TERM to the job, and
 # changes the nodes of waiting jobs only.
 code=$?
-id="${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID}"
-again="$again$id"
+id="${again##*-}"
 if [ -e "$again" ]; then
   trap '' TERM
   nodes=$(cat "$again")

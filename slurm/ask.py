@@ -31,11 +31,9 @@ def ask(profile: Profile, kind: plan.Kind, gpus: int) -> Ask:
         # at most half of the time limit: a signal in the first minute would requeue it for ever
         lead = min(profile.signal_lead_s, 30 * profile.light_time_min)
         return Ask(1, 0, cpus, memory, profile.light_time_min, lead)
-    if kind in plan.WHOLE and gpus >= profile.gpus:
-        size = (profile.nodes, profile.gpus_per_node, profile.cpus_per_node, profile.memory_gb)
-        return Ask(*size, profile.time_min, profile.signal_lead_s)
-    share = max(1, profile.gpus_per_node)
-    cpus = max(1, gpus * profile.cpus_per_node // share)
-    memory = max(1, gpus * profile.memory_gb // share) if profile.memory_gb else None
-    size = (1, min(gpus, profile.gpus_per_node), cpus, memory)
-    return Ask(*size, profile.time_min, profile.signal_lead_s)
+    nodes, count, cpus = profile.nodes, profile.gpus_per_node, profile.cpus_per_node
+    memory, share = profile.memory_gb, max(1, count)
+    if kind not in plan.WHOLE or gpus < profile.gpus:
+        nodes, count, cpus = 1, min(gpus, count), max(1, gpus * cpus // share)
+        memory = memory and max(1, gpus * memory // share)
+    return Ask(nodes, count, cpus, memory, profile.time_min, profile.signal_lead_s)

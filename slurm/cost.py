@@ -38,12 +38,10 @@ def outlook(jobs: list[Job], profile: Profile) -> Outlook:
                 raise UserError(f"it waits for {lost}, which cannot run")
             if job.kind == "train":
                 found[job.key] = estimate(job.config, profile, a)
-            elif job.kind == "command":
-                takes = import_target(job.config.takes, f"commands.{job.key}.takes")
-                found[job.key] = takes(profile)
-            elif job.kind == "measure":
-                takes = import_target(job.config.takes, f"measures.{job.key}.takes")
-                found[job.key] = takes(job.config, job.of, profile)
+            elif job.kind in ("command", "measure"):
+                takes = import_target(job.config.takes, f"{job.kind}s.{job.key}.takes")
+                of = () if job.kind == "command" else (job.config, job.of)
+                found[job.key] = takes(*of, profile)
             elif job.kind in SAMPLED:
                 of = estimate_scoring if job.kind == "score" else estimate_evaluations
                 found[job.key] = of(job.config.evaluations, job.of, profile, a)

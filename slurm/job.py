@@ -38,16 +38,7 @@ from slurm.attempts import (
 )
 from slurm.plan import SAMPLED
 from slurm.retry import STUCK, after
-from slurm.stop import (
-    AGAIN_FILE,
-    Stop,
-    Stopped,
-    deadline,
-    node_name,
-    preempted,
-    requeue,
-    withhold,
-)
+from slurm.stop import Stop, Stopped, deadline, node_name, preempted, requeue, withhold
 
 SCHEMAS: dict[str, type] = {kind: Suite for kind in SAMPLED}  # other kinds: Experiment
 SCHEMAS |= {"command": Command, "measure": Measure, "gate": Gate}
@@ -96,7 +87,6 @@ class Task:
                     return f"worker: {error}; see the first task"
             return ray_cluster.work(ray, self.gpus)
         stop = Stop(deadline(self.time_min) if this else None, self.signal_lead_s)
-        folder.with_name(AGAIN_FILE + this).unlink(missing_ok=True)  # of an attempt that was killed
         began(self._record, self._reached(saved))
         try:
             stop.listen(polled=self.kind in ("train", *SAMPLED))
@@ -149,7 +139,7 @@ class Task:
             traceback.print_exc()
             raise SystemExit(AGAIN) from error
         if then.back:
-            requeue(Path(self.folder).with_name(AGAIN_FILE + this), this, then.avoid)
+            requeue(Path(self.folder).parent, this, then.avoid)
         if stopped:
             raise SystemExit(1) from error  # no traceback
 

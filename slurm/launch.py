@@ -69,8 +69,7 @@ def main(words: list[str]) -> None:
     which = {key: options[key] for key in ("table", "row", "scale", "without", "seeds", "n")}
     wanted = Wanted(**which, steps=options["optim.steps"])
     if prefetched:
-        found = chosen(paper, tables, wanted, others)
-        prefetch(found.runs, found.evaluations, found.commands.values())
+        prefetch(chosen(paper, tables, wanted, others))
     elif not options["profile"]:
         print("\n".join(listing(paper, tables, wanted.table, wanted.seeds)))
         print(f"rlvr submit paper={paper} profile=NAME submits them; see --help")

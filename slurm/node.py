@@ -138,18 +138,17 @@ def _run(command: list[str], seconds: float) -> tuple[str, str]:
 def need_of(kind: str, x: Any, nodes: int, gpus: int) -> Need | None:
     """Return what a job of this kind needs on each of its nodes; None if there is nothing to check:
     no GPU and no Ray."""
-    verifiers: tuple[dict, ...] = ()
+    judged_by: list[Any] = []  # what has the verifiers
     if kind == "command":
         cuda, verl = gpus > 0, gpus > 0
     elif kind in ("train", "evaluate", "rates", "score") and x is not None:
         cuda = gpus > 0 and (x if kind == "train" else x.evaluations[0]).device != "cpu"
         verl = kind == "train" and backend(x.backend).needs_gpu
-        if kind == "train":
-            verifiers = (x.data.verifier,)
-        elif kind != "score":
-            verifiers = tuple(e.eval.verifier for e in x.evaluations)
+        if kind != "score":
+            judged_by = [x.data] if kind == "train" else [e.eval for e in x.evaluations]
     else:
         return None
+    verifiers = tuple(one.verifier for one in judged_by)
     reduce = "nccl" if verl and cuda and gpus * nodes > 1 else ""
     return Need(cuda, gpus, nodes, verl, reduce, verifiers) if cuda or verl else None
 

@@ -28,7 +28,6 @@ LIGHT = ("model", "measure", "gate", "compare")  # kinds that need no GPU
 WHOLE = ("command", "train")  # kinds that can take all nodes and GPUs of the profile
 EVALUATED = ("evaluate", "score")  # kinds that give the results of a row's model
 SAMPLED = ("rates", *EVALUATED)  # kinds that run a Suite
-ENDS = ("low", "high")  # of a prediction
 MOST = 1000  # elements of an array: SLURM's MaxArraySize is 1001 unless raised
 
 
@@ -186,8 +185,8 @@ def capped(jobs: list[Job], estimates: Mapping[str, Estimate], gpus: int) -> lis
 
 def makespan(jobs: list[Job], estimates: Mapping[str, Estimate]) -> Range:
     """Return the hours until all jobs have ended, if SLURM starts each as soon as it may."""
-    known = {key: e.hours for key, e in estimates.items()}
-    return Range(*(last_end(jobs, {k: getattr(h, e) for k, h in known.items()}) for e in ENDS))
+    low, high = ({k: getattr(e.hours, x) for k, e in estimates.items()} for x in ("low", "high"))
+    return Range(last_end(jobs, low), last_end(jobs, high))
 
 
 def arrays(jobs: list[Job], gpus: dict[str, int] | None = None) -> list[list[Job]]:

@@ -89,7 +89,7 @@ def check(found: Chosen, profile: Profile) -> None:
         if any("ifeval" in e.eval.verifier["_target_"] for e in found.evaluations):
             _installed("verifier=ifeval", "lm_eval")
     inputs(found.commands.values())
-    _all_is_here(found, any(word not in ("", "0") for word in _said(profile)))
+    all_is_here(found, any(word not in ("", "0") for word in _said(profile)))
 
 
 def offline(found: Chosen, profile: Profile) -> Profile:
@@ -100,14 +100,10 @@ def offline(found: Chosen, profile: Profile) -> Profile:
     if _said(profile) or profile.container:
         return profile
     try:
-        _all_is_here(found, offline=True)
+        all_is_here(found, offline=True)
     except UserError:
         return profile
     return replace(profile, setup=[*profile.setup, "export HF_HUB_OFFLINE=1"])
-
-
-def _all_is_here(found: Chosen, offline: bool) -> None:
-    all_is_here(found.runs, found.evaluations, found.commands.values(), offline)
 
 
 def _said(profile: Profile) -> list[str]:

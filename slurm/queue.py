@@ -1,11 +1,9 @@
 """What SLURM knows of jobs: squeue, sacct, scancel. submitit is not asked.
 
-submitit reads job states only from sacct. It hangs or reports wrong states where sacct does not
-answer or is not up to date. An array element that was cancelled while it waited never appears in
-sacct. A lost node's job counts as finished although SLURM requeues it. submitit also waits for a
-result that is missing. This module asks the queue first, then accounting, and reports GONE for a
-job that is in neither. Where a site has no accounting, or it does not answer, slurm.status uses our
-own records to tell what became of jobs that have left the queue.
+It reads them only from sacct, and takes what that lacks for ended or for ever waiting. This module
+asks the queue first, then accounting, and reports GONE for a job that is in neither. Where a site
+has no accounting, or it does not answer, slurm.status uses our own records to tell what became of
+jobs that have left the queue.
 """
 
 import os

@@ -29,6 +29,7 @@ def parameters(
     """Return submitit's parameters for jobs of one kind that take `gpus` GPUs each (slurm/ask.py),
     whose submission has the folder `path` and which wait for `needs` (`dependency`)."""
     light, asked = group[0].kind in plan.LIGHT, ask(profile, group[0].kind, gpus)
+    again = str(path / "runs" / AGAIN_FILE)
     typed = f"{profile.gpu_type}:" if profile.gpu_type else ""
     given = {
         "job_name": group[0].key,
@@ -47,11 +48,7 @@ def parameters(
         # what takes GPUs waits for those before it (plan.capped)
         "array_parallelism": profile.array_parallelism if light else plan.MOST,
         "dependency": needs,
-        "setup": [
-            *shell(path, profile),
-            f"again={shlex.quote(str(path / 'runs' / AGAIN_FILE))}",
-            *BEFORE,
-        ],
+        "setup": [*shell(path, profile), f"again={shlex.quote(again)}", *BEFORE],
         "teardown": AFTER,
         # from SLURM 22.05 on srun does not inherit --cpus-per-task from sbatch
         "srun_args": [

@@ -136,12 +136,12 @@ def preempted(job_id: str) -> bool:
     return any(w.startswith("PreemptTime=") and w != "PreemptTime=None" for w in words)
 
 
-def requeue(file: Path, job_id: str, avoid: Iterable[str] = ()) -> None:
+def requeue(runs: Path, job_id: str, avoid: Iterable[str] = ()) -> None:
     """Have this job, or this one element of its array, put back into the queue when this process
-    has ended: its batch script does so if it finds `file`, also where a container has no SLURM. The
-    file names the nodes that the job stays off from now on: `avoid`, if enough others like them are
-    there."""
-    write(file, _excluded(job_id, {*avoid}))
+    has ended: its batch script does so (after.sh) if it finds a file in `runs`, its submission's
+    folder. The file names the nodes that the job stays off from now on: `avoid`, if enough others
+    like them are there."""
+    write(runs / (AGAIN_FILE + job_id), _excluded(job_id, {*avoid}))
 
 
 def _excluded(job_id: str, avoid: set[str]) -> str:

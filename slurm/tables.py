@@ -131,18 +131,14 @@ def _configs(
 def _scales(paper: str, tables: Mapping[str, Table], rows: str) -> list[str]:
     """Return the first scale of the paper's tables that has each of these rows, CLUSTER before all
     others; CLUSTER for a row that none has."""
-    known, found = asked_for(paper, CLUSTER, ()).scales, list[str]()
+    known = asked_for(paper, CLUSTER, ()).scales
     order = dict.fromkeys([CLUSTER, *(scale for one in tables.values() for scale in one.scales)])
-    for row in rows.split(","):
-        there = (
-            scale
-            for scale in order
-            if scale in known
-            and any(
-                row == run_name(sweep, one) for sweep in known[scale].sweeps for one in sweep.rows
-            )
-        )
-        found.append(next(there, CLUSTER))
+    named = {
+        scale: {run_name(sweep, row) for sweep in known[scale].sweeps for row in sweep.rows}
+        for scale in order
+        if scale in known
+    }
+    found = (next((one for one in named if row in named[one]), CLUSTER) for row in rows.split(","))
     return [*dict.fromkeys(found)]
 
 

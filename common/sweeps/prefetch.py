@@ -1,9 +1,9 @@
 """The models and public sets that rows (experiments) need, and their download."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from common.datasets.commits import fetched, public, read_from, read_whole
 from common.errors import require
@@ -17,6 +17,17 @@ class Weights(NamedTuple):
     key: str  # the configuration key, for error messages
     path: str  # a folder or a hub id
     revision: str | None
+
+
+class Asked(Protocol):
+    """What is submitted: runs, their evaluations, and the commands that make models."""
+
+    @property
+    def runs(self) -> Sequence[Experiment]: ...
+    @property
+    def evaluations(self) -> Sequence[Evaluate]: ...
+    @property
+    def commands(self) -> Mapping[str, Command]: ...
 
 
 def models(experiments: Iterable[Experiment], commands: Iterable[Command] = ()) -> list[Weights]:
@@ -68,26 +79,20 @@ def model_is_here(one: Weights, offline: bool) -> None:
     )
 
 
-def all_is_here(
-    runs: Iterable[Experiment],
-    evaluations: Iterable[Evaluate],
-    commands: Iterable[Command],
-    offline: bool,
-) -> None:
+def all_is_here(found: Asked, offline: bool) -> None:
     """Raise UserError for a model that is not here (`model_is_here`) and, if `offline`, for a set
     that is neither a local file nor cached."""
-    for one in models(runs, commands):
+    for one in models(found.runs, found.commands.values()):
         model_is_here(one, offline)
-    for node in sets(runs, evaluations) if offline else []:
+    for node in sets(found.runs, found.evaluations) if offline else []:
         read_from(node)
 
 
-def prefetch(
-    runs: Iterable[Experiment], evaluations: Iterable[Evaluate], commands: Iterable[Command]
-) -> None:
+def prefetch(found: Asked) -> None:
     """Download what is missing, for machines without a network, and read every set once. HF_HOME is
     respected. Raises UserError at the end, naming what could not be downloaded or read."""
-    loaded, nodes = models(runs, commands), sets(runs, evaluations)
+    loaded = models(found.runs, found.commands.values())
+    nodes = sets(found.runs, found.evaluations)
     wanted = [(f"model {one.path}", partial(_model, one)) for one in loaded]
     fetched([*wanted, *((f"set {node['name']}", partial(read_whole, node)) for node in nodes)])
     print("all of it is here")

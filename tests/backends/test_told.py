@@ -21,7 +21,7 @@ from common.experiment import load
 from common.models import load as load_module
 from common.rollout import samplers
 
-sizes = Late("common.backends.verl.sizes")
+sizes = Late("common.backends.sizes")
 
 
 def test_a_run_without_a_gradient_says_so_once(tiny, monkeypatch, capsys):
@@ -124,7 +124,7 @@ def test_the_hub_is_asked_once_for_a_model_that_is_not_here(monkeypatch):
         cached.append(local_files_only)
         raise OSError("not in the cache")
 
-    monkeypatch.setattr("common.backends.verl.sizes.only_cached", lambda path, key: True)
+    monkeypatch.setattr("common.backends.sizes.only_cached", lambda path, key: True)
     monkeypatch.setattr(sizes.AutoConfig, "from_pretrained", none)
     x = load(["model=huggingface", "model.path=a/b"], "f_grpo")
     assert sizes.sizes_of(x) == []

@@ -3,7 +3,9 @@
 import asyncio
 import io
 import json
+import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -108,6 +110,22 @@ def test_a_validation_that_does_not_fit_is_left_to_the_next_attempt(tmp_path, mo
     with pytest.raises(Stopped):
         backend.train(x, progress=False, on_step=stop.between_steps)
     assert asked == [6]
+
+
+def test_the_nodes_of_a_ray_cluster_that_is_there_are_counted(tmp_path, monkeypatch):
+    """RAY_ADDRESS of KubeRay or SkyPilot, without SLURM; a head without GPUs is none of them."""
+    nodes = [("a", True, 8), ("b", True, 8), ("head", True, 0), ("gone", False, 8)]
+    alive = [{"Alive": up, "Resources": {"GPU": gpus} if gpus else {}} for _, up, gpus in nodes]
+    ray = SimpleNamespace(init=lambda **_: nullcontext(), nodes=lambda: alive)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 8)
+    monkeypatch.delenv("SLURM_JOB_NUM_NODES", raising=False)
+    monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
+    x = load([*TINY, "device=auto", f"results_dir={tmp_path}"], "f_grpo")
+    place = backend.place_of_this_machine(x, tmp_path)
+    assert (place.nodes, place.gpus, place.cpus) == (2, 8, None)
+    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "1")  # a job's own Ray
+    assert backend.place_of_this_machine(x, tmp_path).nodes == 1
 
 
 def test_of_the_work_folder_the_last_checkpoint_alone_is_kept_on_demand(tmp_path):

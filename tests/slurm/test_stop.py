@@ -325,9 +325,11 @@ def test_the_batch_script_puts_back_what_asks_for_it(tmp_path, again, told):
     (tmp_path / "told").write_text("")
     (tmp_path / "runs").mkdir()
     given = parameters([plan.Job("compare", "x", None)], tmp_path, load_profile("test"), None)
-    if again is not None:
-        (tmp_path / "runs" / "again-7_1").write_text(again)
-    lines = [*given["setup"], f"test ${stop.END} = soon && (exit 3)", *given["teardown"]]
+    file = tmp_path / "runs" / "again-7_1"
+    file.write_text("left by a killed attempt")
+    asks = "" if again is None else f"printf %s '{again}' > {file}; "
+    ends = f"{asks}test ${stop.END} = soon && (exit 3)"
+    lines = [*given["setup"], ends, *given["teardown"]]
     env = {"SLURM_JOB_ID": "8", "SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "1"}
     env |= {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
     done = subprocess.run(["bash", "-c", "\n".join(lines)], env=env)

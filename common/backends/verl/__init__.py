@@ -2,7 +2,7 @@
 trainer. Only this folder imports verl.
 
     backend.py   a run from prompts to result rows; config.py, data.py, layout.py, process.py,
-                 rows.py, export.py and sizes.py are parts of it and import no verl
+                 rows.py and export.py are parts of it and import no verl
     main.py      the process that backend.py starts: verl's main_ppo with plugin.py (methods),
                  trainer.py and experiment_trainer.py (verl's trainer, subclassed), worker.py and
                  extension.py (likewise verl's and vLLM's worker), agent.py (prompts), reward.py

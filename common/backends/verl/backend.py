@@ -23,11 +23,11 @@ from rich.progress import Progress
 
 from common.backends import snapshots
 from common.backends.prompts import prompts, sets
+from common.backends.sizes import facts, sizes_of
 from common.backends.tracking import mirror
 from common.backends.verl import config, data, dlc, eased, layout, process, reward, rows, tuning
 from common.backends.verl.checkpoints import LATEST, checkpointed, require_gpus
 from common.backends.verl.export import export
-from common.backends.verl.sizes import facts, sizes_of
 from common.backends.verl.stand_in import stand_in
 from common.errors import Fault, UserError, require
 from common.experiment import Experiment
@@ -167,7 +167,8 @@ def place_of_this_machine(x: Experiment, folder: Path) -> config.Place:
         return stand.place(x, folder)
     gpus = 0 if x.device == "cpu" else torch.cuda.device_count()
     require(gpus > 0, "device", x.device, "no GPU is visible here; use backend=local")
-    joins, nodes = "RAY_ADDRESS" in os.environ, int(os.environ.get("SLURM_JOB_NUM_NODES", "1"))
+    joins, slurm = "RAY_ADDRESS" in os.environ, os.environ.get("SLURM_JOB_NUM_NODES")
+    nodes = int(slurm) if slurm else joined() if joins else 1
     cpus = os.environ.get("SLURM_CPUS_ON_NODE")  # Ray would count the CPUs of the whole node
     if not joins:
         there, needed = int(cpus or len(os.sched_getaffinity(0))), layout.reserved_cpus(gpus)
@@ -181,6 +182,14 @@ def place_of_this_machine(x: Experiment, folder: Path) -> config.Place:
         work=folder / "work",
         model=store.folder(x.model, Path(x.results_dir).resolve()),
     )
+
+
+def joined() -> int:
+    """Return the number of nodes with GPUs in the Ray cluster that RAY_ADDRESS names."""
+    import ray
+
+    with ray.init(log_to_driver=False):
+        return sum(one["Alive"] and one["Resources"].get("GPU", 0) > 0 for one in ray.nodes())
 
 
 def prepare(x: Experiment, place: config.Place) -> tuple[int, int]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from transformers import AutoConfig
 
-from common.backends.verl.sizes import facts
+from common.backends.sizes import facts
 from common.errors import require
 from common.experiment import Experiment
 from common.models.load import load_model

@@ -20,7 +20,7 @@ def sizes_of(x: Experiment) -> list[Size]:
     """Return the sizes of the policy and, with DLC, of its memory network, from their
     configurations; none where the policy's cannot be read."""
     if x.model.pretrain is None:
-        size = _size_at(x.model.path, x.model.revision or "main")
+        size = _size_at(str(x.model.path), x.model.revision or "main")
     else:
         with torch.device("meta"):
             size = _counted(random_model(x.model.pretrain, tokenizer()))
