@@ -16,8 +16,7 @@ from slurm.stop import Stopped
 MOST = 5  # times that a job of one submission is put back into the queue after a fault
 STUCK = 3  # idle attempts in a row before a run is given up
 UNTRIED = 2  # the same for faults of a run that has saved nothing: its settings may be wrong
-# What CUDA and NCCL say when a GPU, a link or a driver is broken. They say that memory ran out too,
-# or that a kernel got a bad index.
+# What CUDA and NCCL say of a broken GPU, link or driver, not of memory or of a bad index.
 HARDWARE = re.compile(
     r"CUDA error: (?!out of memory|device-side assert)|uncorrectable ECC|fallen off the bus|"
     r"nccl(?:System|Remote|UnhandledCuda|Internal)Error|Watchdog caught collective operation"
