@@ -1,73 +1,76 @@
-"""verl's comparison of strings, by hand; tests/cluster/test_verl_methods.py has verl's own."""
+"""Which references verl grades, by a module in verl's place; tests/cluster/test_verl_grader.py has
+verl's own."""
+
+from importlib.util import spec_from_file_location
 
 import pytest
-from labelled import rows
-from timing import cpu_seconds
+from refuses import refuses
 
-from common.verifiers import math
+from common.verifiers import math, verl_math
 from common.verifiers.verl_math import example, reference, verify
 
-PIECES = r"\frac|\dfrac|\sqrt|\left|\right|\boxed|\boxed{|\boxed |\text{ |\fbox{|\%|\!|\$|\\|^\circ"
-PIECES = [*PIECES.split("|"), *"{}123/-=xk. \n%\\$(),", "0.5", "^{\\circ}", "cm"]
+STAND_IN = """
+def last_boxed_only_string(text):
+    return text if "box" in text else None
+
+def remove_boxed(text):
+    assert text[:4] == "box "
+    return text[4:]
+
+def is_equiv(answer, gold):
+    return answer.lower() == gold
+
+def strip_string(text):
+    assert "!" not in text
+    return text.lower()
+"""
+
+
+@pytest.fixture(autouse=True)
+def no_verl(monkeypatch):
+    monkeypatch.setattr(verl_math, "find_spec", lambda name: None)
+    verl_math._verl.cache_clear()
+    yield
+    verl_math._verl.cache_clear()
+
+
+@pytest.fixture
+def verl(tmp_path, monkeypatch):
+    scores = tmp_path / "verl" / "utils" / "reward_score"
+    scores.mkdir(parents=True)
+    (scores / "math_reward.py").write_text(STAND_IN)
+    spec = spec_from_file_location("verl", tmp_path / "verl" / "__init__.py")
+    monkeypatch.setattr(verl_math, "find_spec", {"verl": spec}.get)
 
 
 @pytest.mark.parametrize(
-    ("response", "gold", "outcome"),
+    ("response", "outcome", "parsed"),
     [
-        (r"\boxed{\dfrac12}", r"\frac{1}{2}", "correct"),
-        (r"\boxed{1/2}", r"\frac{1}{2}", "correct"),
-        (r"\boxed{0.5}", r"\frac{1}{2}", "correct"),
-        (r"\boxed{.5}", r"\frac{1}{2}", "correct"),
-        (r"\boxed{0.75}", r"\frac{3}{4}", "wrong"),
-        (r"\boxed{x = 5}", "5", "correct"),
-        (r"\boxed{xyz = 5}", "5", "wrong"),
-        (r"\boxed{5 \text{ cm}}", "5", "correct"),
-        (r"\boxed{5\text{cm}}", "5", "wrong"),
-        (r"\boxed{3250}", "3,250", "wrong"),
-        (r"\boxed{2, 1}", "1,2", "wrong"),
-        (r"\boxed{\left( 1, 2\right)}", "(1,2)", "correct"),
-        (r"\boxed{90^\circ}", "90", "correct"),
-        (r"\boxed{\sqrt3}", r"\sqrt{3}", "correct"),
-        (r"\boxed{\frac}", r"\frac{1}{2}", "wrong"),
-        (r"\boxed{1 \text{ h} 5 \text{ min}}", r"1 \text{ h} 5 \text{ min}", "correct"),
-        (r"\boxed{1} or \boxed{2}", "2", "correct"),
-        (r"\boxed 7$ and more", "7", "correct"),
-        (r"\fbox{7}", "7", "unparsed"),
-        (r"\boxed{7", "7", "unparsed"),
-        ("The answer is 7", "7", "unparsed"),
+        ("box A", "correct", "a"),
+        ("box B", "wrong", "b"),
+        ("box B!", "wrong", "B!"),
+        ("box " + "B" * 300, "wrong", "b" * 200),
+        ("fbox A", "unparsed", None),
+        ("A", "unparsed", None),
     ],
 )
-def test_by_hand(response, gold, outcome):
-    verdict = verify(response, reference({"answer": gold}))
-    assert (verdict.outcome, verdict.reward) == (outcome, float(outcome == "correct"))
-    assert (verdict.parsed is None) == (outcome == "unparsed")
+def test_verl_judges_the_text_in_the_box(verl, response, outcome, parsed):
+    verdict = verify(response, reference({"answer": "a"}))
+    assert (verdict.outcome, verdict.parsed) == (outcome, parsed)
+    assert verdict.reward == float(outcome == "correct")
 
 
-def test_answers_that_count_as_the_same_are_parsed_to_the_same_text():
-    texts = (r"\boxed{\tfrac 3 4}", r"\boxed{3/4}", r"\boxed{k=\frac34}")
-    assert {verify(text, reference({"answer": "1"})).parsed for text in texts} == {r"\frac{3}{4}"}
+def test_without_verl_the_reference_is_refused_before_any_response():
+    for asked in (lambda: reference({"answer": "5"}), lambda: verify("5", '{"verl_math": "5"}')):
+        with refuses("verifier", "verl_math") as caught:
+            asked()
+        assert "make setup-cluster" in str(caught.value)
 
 
-@pytest.mark.parametrize("piece", PIECES)
-def test_time_grows_with_the_length_alone(piece):
-    long = piece * (200_000 // len(piece))
-    seconds, verdict = cpu_seconds(verify, rf"\boxed{{{long}}}", reference({"answer": "3"}))
-    assert seconds < 1
-    assert len(verdict.parsed or "") <= 200
-
-
-def test_real_outputs():
-    """What strings lose of the right ones: numbers with separators, all of three problems."""
-    cases = [row for row in rows("verifier_cases") if row["source"].startswith("qwen2.5-math_math")]
-    pairs = [(row, math.response(row), reference(row)) for row in cases if row["correct"]]
-    lost = {r["gold"] for r, text, gold in pairs if not verify(text, gold).reward}
-    assert lost == {"900,000,000", "3,250", "50,625"}
-    assert all(verify(example(gold), gold).outcome == "correct" for _, _, gold in pairs)
-
-
-def test_other_references_are_the_math_verifiers():
+def test_other_references_are_the_math_verifiers(verl):
     for response, gold in ((r"\boxed{0.75}", r"\frac{3}{4}"), ("The answer is 4", "5"), ("?", "5")):
         plain = math.reference({"answer": gold})
         assert verify(response, plain) == math.verify(response, plain)
         assert verify(response, reference({"answer": gold})).outcome != "correct"
     assert verify(example("7"), "7").outcome == "correct"
+    assert example(reference({"answer": "7"})) == math.example("7")
