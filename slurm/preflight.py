@@ -39,7 +39,11 @@ def preflight(
         # one job of each kind and number of GPUs: the others ask for the same
         for one in {(job.kind, known.get(job.key)): job for job in jobs}.values():
             given = parameters([one], root, profile, None, gpus=known.get(one.key, 1))
-            _test_only(options(given, 1), profile)
+            command = ["sbatch", "--test-only", *options(given, 1), "--wrap=true"]
+            with outside_jobs():
+                done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+            if done.returncode:
+                raise UserError(refused(profile, done.stderr))
 
 
 def resumed(jobs: Iterable[plan.Job], estimates: dict) -> None:
@@ -127,14 +131,6 @@ def _installed(what: str, *names: str) -> None:
             f"{what}: needs {wanted}; next to {sys.executable} there is {there}; "
             "make setup-cluster, and submit from .venv-cluster (VENV=.venv-cluster)"
         )
-
-
-def _test_only(asked: list[str], profile: Profile) -> None:
-    command = ["sbatch", "--test-only", *asked, "--wrap=true"]
-    with outside_jobs():
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    if done.returncode:
-        raise UserError(refused(profile, done.stderr))
 
 
 def refused(profile: Profile, words: str) -> str:

@@ -40,8 +40,10 @@ def unlikeliness(
     require(0 <= beta <= 1, "beta", beta, "must be in [0, 1]")
     needs_groups(rewards, "unlikeliness")
     right = success(rewards, "unlikeliness", correct=correct)
-    share = _ranks(_of_a_token(log_probs, lengths, rewards)) / rewards.shape[1]
-    return grpo(right * (1 - beta * share), unbiased=unbiased, epsilon=epsilon)
+    s, size = _of_a_token(log_probs, lengths, rewards), rewards.shape[1]
+    # how many of the group are below each; those that equal it count half
+    rank = (torch.sign(s[:, :, None] - s[:, None]).sum(2) + size - 1) / 2
+    return grpo(right * (1 - beta * rank / size), unbiased=unbiased, epsilon=epsilon)
 
 
 def ucpo(
@@ -85,9 +87,3 @@ def _of_a_token(log_probs: Tensor, lengths: Tensor, rewards: Tensor) -> Tensor:
     """Return the mean log-probability of each response's tokens, s (P, G), in nats."""
     counts = of_responses(lengths, rewards, "lengths").clamp(min=1)
     return of_responses(log_probs, rewards, "log_probs") / counts
-
-
-def _ranks(s: Tensor) -> Tensor:
-    """Return how many of its group are below each value, (P, G); those that equal it count half."""
-    ahead = torch.sign(s[:, :, None] - s[:, None])
-    return (ahead.sum(2) + s.shape[1] - 1) / 2

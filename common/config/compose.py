@@ -50,8 +50,11 @@ def compose(paper: str, overrides: list[str], config_name: str = "config") -> Di
         row = rows(paper)[name]
     of_row = files_of(paper, row)
     files = of_row | files
-    under = {g: file for g, file in files.items() if g in GROUPS and _is_ours(g, file)}
-    under = {group: group_file(group, file) for group, file in under.items()}
+    under = {  # files of configs/ or the user's own, and not the paper's
+        group: group_file(group, file)
+        for group, file in files.items()
+        if group in GROUPS and (file.endswith(".yaml") or file in names(group))
+    }
     given = [f"{group}={NONE if group in under else file}" for group, file in files.items()]
     family = tuple(row["like"]) if row else None
     try:
@@ -158,11 +161,6 @@ def _chooses(paper: str, word: Override) -> bool:
     group = word.key_or_group
     chooses = group == "experiment" or "/" in group or word.package is not None
     return chooses or is_group(paper, group)
-
-
-def _is_ours(group: str, file: str) -> bool:
-    """Return whether a file of a group is in configs/ or the user's own, and not a paper's."""
-    return file.endswith(".yaml") or file in names(group)
 
 
 def _names_a_file(word: Override) -> bool:

@@ -39,10 +39,8 @@ def sets() -> dict[str, dict]:
                 node = OmegaConf.to_container(config, resolve=True)
                 if group == "eval":
                     strict(Benchmark, node)
-                configured[f"{group}={name}"] = {
-                    **node[key],
-                    "verifier": node["verifier"]["_target_"].split(".")[-2],
-                }
+                verifier = node["verifier"]["_target_"].split(".")[-2]
+                configured[f"{group}={name}"] = node[key] | {"verifier": verifier}
     return configured
 
 
@@ -64,13 +62,6 @@ def _list() -> None:
         print(f"{key:24} {hub:44} {node['split']:11} {rows:>6} {node['verifier']:9} {here}")
 
 
-def _show(key: str, index: int, chat: str) -> None:
-    prompts = resolve(_node(key, chat), key)()
-    require(0 <= index < len(prompts), "index", index, f"0 to {len(prompts) - 1}")
-    prompt = prompts[index]
-    print(f"id: {prompt.id}\nreference: {prompt.reference[:2000]}\n\n{prompt.text}")
-
-
 def main(words: list[str]) -> None:
     defaults = {"prefetch": "false", "eval": "", "data": "", "index": "0", "chat": "plain"}
     given = options(words, defaults)
@@ -88,4 +79,7 @@ def main(words: list[str]) -> None:
     elif not chosen:
         _list()
     for key in chosen if given["prefetch"] == "false" else ():
-        _show(key, int(given["index"]), given["chat"])
+        prompts, index = resolve(_node(key, given["chat"]), key)(), int(given["index"])
+        require(0 <= index < len(prompts), "index", index, f"0 to {len(prompts) - 1}")
+        prompt = prompts[index]
+        print(f"id: {prompt.id}\nreference: {prompt.reference[:2000]}\n\n{prompt.text}")

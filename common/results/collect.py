@@ -18,6 +18,8 @@ WORDS = {
     "missing": "is missing since the run finished",
     "changed": "was changed since the run finished",
 }
+# they hold result rows or counts, as those in eval/ do, or say what these belong to
+NUMBERS = ("config.yaml", "metrics.csv", "counts.csv", "checkpoint.json")
 
 
 @cache
@@ -73,18 +75,12 @@ def finished_runs(root: Path, paper: str) -> tuple[dict[Path, dict[str, str]], l
             left_out.append(str(error))
             continue
         problems = [f"{run / name} {WORDS[state]}" for name, state in damaged.items()]
-        if any(_numbers(name) for name in damaged):
+        if any(name in NUMBERS or name.startswith("eval/") for name in damaged):
             left_out += problems
         elif (run / "metrics.csv").exists():
             finished[run] = damaged
             left_out += [f"{problem}; its numbers are shown grey" for problem in problems]
     return finished, left_out
-
-
-def _numbers(name: str) -> bool:
-    """Return whether a file of a run holds result rows or counts, or says what they belong to."""
-    named = ("config.yaml", "metrics.csv", "counts.csv", "checkpoint.json")
-    return name in named or name.startswith("eval/")
 
 
 def collect(runs: Iterable[Path]) -> tuple[dict[Path, pd.DataFrame], list[str]]:

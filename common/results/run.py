@@ -79,14 +79,10 @@ class Run:
         if not ours:
             raise UserError(f"{self.path} is being written by another process; wait for it")
         if not self.done:
-            self._remove_leftovers()
+            # what an earlier process left when it was killed while writing
+            for leftover in list(self.path.rglob(".*.tmp")):
+                shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink(missing_ok=True)
             write(self.path / "config.yaml", yaml.safe_dump(config, sort_keys=False))
-
-    def _remove_leftovers(self) -> None:
-        """Remove the temporary files and folders that an earlier process left when it was killed
-        while writing."""
-        for leftover in list(self.path.rglob(".*.tmp")):
-            shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink(missing_ok=True)
 
     @property
     def done(self) -> bool:
@@ -98,8 +94,9 @@ class Run:
         What its end left is renamed to that of the step, and only then the marker is removed: after
         a kill in between, the next call completes the work.
         """
-        for name in ("model", "samples", "meta.json"):
-            source, target = self.path / name, self.path / kept_name(name, step)
+        places = {"model": f"checkpoints/step-{step:05d}", "samples": f"samples-{step:05d}"}
+        for name, place in (places | {"meta.json": f"meta-{step:05d}.json"}).items():
+            source, target = self.path / name, self.path / place
             if source.exists():
                 target.parent.mkdir(exist_ok=True)
                 source.rename(target)
@@ -150,13 +147,6 @@ class Run:
             "python": platform.python_version(),
             "packages": {name: version_of(name) for name in PACKAGES},
         }
-
-
-def kept_name(name: str, step: int) -> str:
-    """Return where the longer run keeps the `model`, `samples` or `meta.json` that the end of a
-    shorter run left."""
-    places = {"model": f"checkpoints/step-{step:05d}", "meta.json": f"meta-{step:05d}.json"}
-    return places.get(name, f"{name}-{step:05d}")
 
 
 def source() -> dict[str, str | None]:

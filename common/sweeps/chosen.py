@@ -18,7 +18,11 @@ def changed(
     problem in every evaluation."""
 
     def change(sweep: Sweep) -> Sweep:
-        sweep = _with_samples(sweep, n) if n else sweep
+        benchmarks = {
+            name: [word for word in given if not (n and word.startswith("n="))]
+            for name, given in sweep.benchmarks.items()
+        }
+        sweep = replace(sweep, n=n or sweep.n, benchmarks=benchmarks)
         overrides = [*sweep.overrides, *words]
         return replace(sweep, overrides=overrides, seeds=[*(seeds or sweep.seeds)])
 
@@ -29,15 +33,6 @@ def _with(config: Reproduce, sweeps: Iterable[Sweep]) -> Reproduce:
     """Return `config` with these sweeps in its scale."""
     scale = replace(config.scales[config.scale], sweeps=[*sweeps])
     return replace(config, scales={**config.scales, config.scale: scale})
-
-
-def _with_samples(sweep: Sweep, n: int) -> Sweep:
-    """Return the sweep with `n` samples per problem of every benchmark."""
-    benchmarks = {
-        name: [word for word in given if not word.startswith("n=")]
-        for name, given in sweep.benchmarks.items()
-    }
-    return replace(sweep, n=n, benchmarks=benchmarks)
 
 
 def tried(config: Reproduce, steps: int) -> Reproduce:
@@ -51,10 +46,8 @@ def tried(config: Reproduce, steps: int) -> Reproduce:
         bare = replace(sweep, checkpoint="last", also_at={}, baselines={}, measures={})
         return replace(bare, seeds=sweep.seeds[:1])
 
-    folder = str(Path(config.results_dir) / "trial")
-    return replace(
-        changed(_with(config, map(trial, config.sweeps)), words, n=1), gates={}, results_dir=folder
-    )
+    short = changed(_with(config, map(trial, config.sweeps)), words, n=1)
+    return replace(short, gates={}, results_dir=str(Path(config.results_dir) / "trial"))
 
 
 def with_method(config: Reproduce, method: str) -> Reproduce:

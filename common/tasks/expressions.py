@@ -74,14 +74,11 @@ def _times(factor: int, of: str) -> str:
 
 
 def _prompt(f: Function) -> Prompt:
-    return Prompt(id=bare(f), text=bare(f), reference=_reference(f))
-
-
-def _reference(f: Function) -> str:
-    """Return the unit tests in the form that common.verifiers.code reads."""
+    """Return the prompt. Its reference has the unit tests in the form that common.verifiers.code
+    reads."""
     tests = [{"input": str(x), "output": str(value(f, x))} for x in SHOWN + HIDDEN]
     fields = {"tests": tests, "test_type": "functional", "fn_name": "f", "time_limit": TIME_LIMIT}
-    return json.dumps(fields, sort_keys=True)
+    return Prompt(id=bare(f), text=bare(f), reference=json.dumps(fields, sort_keys=True))
 
 
 def bare(f: Function) -> str:

@@ -54,10 +54,6 @@ def reference(row: dict) -> str:
     return text
 
 
-def response(row: dict) -> str:
-    return row["response"]
-
-
 @lru_cache(maxsize=1000)
 def example(reference: str) -> str | None:
     """Return a right response, found by search; None if the target cannot be reached."""

@@ -46,10 +46,6 @@ def reference(row: dict) -> str:
     return ""
 
 
-def response(row: dict) -> str:
-    return row["response"]
-
-
 def example(reference: str) -> str:
     """Return a response that is correct under every convention."""
     return "<think>\nthought\n</think>\nanswer"

@@ -70,10 +70,6 @@ def reference(row: dict) -> str:
     return text
 
 
-def response(row: dict) -> str:
-    return row["response"]
-
-
 def example(reference: str) -> str:
     """Return the right response: the target path."""
     return reference.split(" ")[1] + DONE
