@@ -32,33 +32,15 @@ SHADES = (("#FFFFFF", 0), ("#FFFFFF", 0.5), ("#131619", 0.5), ("#FFFFFF", 0.3), 
 # Places in LINES, MARKERS and SHADES of methods that are drawn together with the first of their
 # family, which has place 0. All other methods get a place by a hash of their name.
 PLACES = {
-    "grpo_n_8": 0,
-    "grpo_n_32": 1,
-    "grpo_n_2": 2,
-    "kl": 3,
-    "entropy_bonus": 4,
-    "f_grpo_n_8": 0,
-    "f_grpo_n_8_gamma_0_5": 0,
-    "f_grpo_n_8_gamma_1": 1,
-    "cw_grpo_by_group": 1,
-    "cw_grpo_repository": 2,
-    "gspo_n": 1,
-    "iac_equal_max_weight": 1,
-    "dapo_iac_dlc": 2,
-    "dapo_iac": 3,
-    "mean_grpo": 0,
-    "power_alpha_2": 0,
-    "asymgrpo_delta_0_5": 0,
-    "fade_h_1_0": 0,
-    "fade_h_1_3": 1,
-    "fade_h_0_5": 3,
-    "fade_alpha_only": 1,
-    "fade_delta_only": 2,
-    "fade_both_from_entropy": 3,
-    "fade_log_schedule": 4,
-    "fade_ema_as_printed": 1,
-    "fade_h_h0": 3,
-}
+    "grpo_n_8": 0, "grpo_n_32": 1, "grpo_n_2": 2, "kl": 3, "entropy_bonus": 4,
+    "f_grpo_n_8": 0, "f_grpo_n_8_gamma_0_5": 0, "f_grpo_n_8_gamma_1": 1,
+    "cw_grpo_by_group": 1, "cw_grpo_repository": 2, "gspo_n": 1,
+    "iac_equal_max_weight": 1, "dapo_iac_dlc": 2, "dapo_iac": 3,
+    "mean_grpo": 0, "power_alpha_2": 0, "asymgrpo_delta_0_5": 0,
+    "fade_h_1_0": 0, "fade_h_1_3": 1, "fade_h_0_5": 3, "fade_h_h0": 3,
+    "fade_alpha_only": 1, "fade_delta_only": 2, "fade_both_from_entropy": 3,
+    "fade_log_schedule": 4, "fade_ema_as_printed": 1,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -26,16 +26,7 @@ from common.sweeps.gates import Gate
 from common.sweeps.measures import Measure
 from common.sweeps.plan import Command
 from slurm import environment, node, ray_cluster, status
-from slurm.attempts import (
-    attempts,
-    began,
-    ended,
-    job_id,
-    progress,
-    restart,
-    run_folder,
-    saved,
-)
+from slurm.attempts import attempts, began, ended, job_id, progress, restart, run_folder, saved
 from slurm.plan import SAMPLED
 from slurm.retry import STUCK, after
 from slurm.stop import Stop, Stopped, deadline, node_name, preempted, requeue, withhold

@@ -64,10 +64,7 @@ def gpqa(row: dict, *, seed: int) -> dict:
     our own seed. It is the same on every machine, whatever else is drawn."""
     choices = [row["Correct Answer"], *(row[f"Incorrect Answer {i}"] for i in (1, 2, 3))]
     order = random.Random(f"gpqa-{seed}-{row['Question']}").sample(range(4), 4)
-    return {
-        "choices": [str(choices[i]).strip() for i in order],
-        "answer": LETTERS[order.index(0)],
-    }
+    return {"choices": [str(choices[i]).strip() for i in order], "answer": LETTERS[order.index(0)]}
 
 
 def synlogic(row: dict) -> dict:

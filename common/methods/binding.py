@@ -45,11 +45,7 @@ def bind(method: Method) -> Bound:
 
 
 def advantages(
-    bound: Bound,
-    rewards: torch.Tensor,
-    *,
-    arguments: dict,
-    **of_responses: torch.Tensor,
+    bound: Bound, rewards: torch.Tensor, *, arguments: dict, **of_responses: torch.Tensor
 ) -> torch.Tensor:
     """Return the (P, G) weights of (P, G) rewards; `arguments` are set by the controller.
 

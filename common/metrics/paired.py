@@ -74,10 +74,7 @@ def of_variance(value: float, variance: float, df: float) -> Interval:
     return Interval(float(value), float(np.sqrt(variance)), float(df))
 
 
-def two_way_interval(
-    *parts: np.ndarray,
-    strata: Sequence | None = None,
-) -> Interval:
+def two_way_interval(*parts: np.ndarray, strata: Sequence | None = None) -> Interval:
     """Return an interval of the mean over seeds and problems of a sum of parts, with both random.
 
     Each part holds one value per (seed, problem), shape (S_i, P), with the same problems in the

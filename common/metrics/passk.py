@@ -34,10 +34,7 @@ def pass_at_k_table(n: int, ks: ArrayLike) -> np.ndarray:
 
 
 def pass_at_k(
-    c: ArrayLike,
-    n: ArrayLike,
-    ks: Sequence[int],
-    problems: Sequence[str] | None = None,
+    c: ArrayLike, n: ArrayLike, ks: Sequence[int], problems: Sequence[str] | None = None
 ) -> np.ndarray:
     """Return pass@k of each problem: counts c (P,), samples n (P,) or an int -> (P, K), in [0, 1].
 
@@ -108,18 +105,9 @@ def report(counts: pd.DataFrame, ks: Sequence[int]) -> pd.DataFrame:
         names = [f"{benchmark}/{problem}" for problem in group["problem_id"]]
         values = 100 * pass_at_k(group["c"].to_numpy(), group["n"].to_numpy(), ks, names)
         for k, value, stderr in zip(ks, *mean_and_stderr(values), strict=True):
-            rows.append(
-                {
-                    "benchmark": benchmark,
-                    "metric": f"pass@{k}",
-                    "k": k,
-                    "value": value,
-                    "unit": "percent",
-                    "stderr": stderr,
-                    "n_problems": len(group),
-                    "n_samples": n,
-                }
-            )
+            row = {"benchmark": benchmark, "metric": f"pass@{k}", "k": k, "value": value}
+            row |= {"unit": "percent", "stderr": stderr, "n_problems": len(group), "n_samples": n}
+            rows.append(row)
     return pd.DataFrame(rows)
 
 

@@ -54,9 +54,7 @@ def train(x: Experiment, end: float | None = None) -> str | None:
 
 
 def reproduce(
-    config: Reproduce,
-    finish: Callable[[Reproduce], None],
-    runs: list[Experiment] | None = None,
+    config: Reproduce, finish: Callable[[Reproduce], None], runs: list[Experiment] | None = None
 ) -> None:
     """Run the scale, or `runs` instead of its rows, and then call `finish`. If
     runs fail, `finish` is called for the others, and then the UserError that names the failed runs
@@ -72,13 +70,8 @@ def reproduce(
     beside, after = parts(config, "nothing"), parts(config, "base")
     first, failure = makers(runs), None
     try:
-        train_all(
-            [*first, *(x for x in runs if x not in first)],
-            config.workers,
-            end=end,
-            beside=beside,
-            after=after,
-        )
+        rest = [x for x in runs if x not in first]
+        train_all([*first, *rest], config.workers, end=end, beside=beside, after=after)
     except UserError as error:
         failure = error
         print(f"error: {error}", file=sys.stderr)

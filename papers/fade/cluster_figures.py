@@ -32,13 +32,8 @@ SMALL, LARGE = "Qwen 2.5 7B", "CWM 32B"
 BEST = ("FADE H*=1.0", "GRPO", "Power alpha=2", "AsymGRPO delta=0.5")
 # with the pass@k-driven methods, which do not lose the slope b in training (Fig. 6 left); their
 # colours are not the palette's, which has one a family
-LAWS = dict(
-    zip(
-        (*BEST, "pass@4 (Chen)", "pass@1 and pass@4 (Chen)"),
-        (COLORS[i] for i in (1, 6, 2, 3, 0, 5)),
-        strict=True,
-    )
-)
+_LAWS = (*BEST, "pass@4 (Chen)", "pass@1 and pass@4 (Chen)")
+LAWS = {name: COLORS[i] for name, i in zip(_LAWS, (1, 6, 2, 3, 0, 5), strict=True)}
 DELTAS = {f"AsymGRPO delta={delta:g}": delta for delta in (0.3, 0.5, 0.7, 1.5, 2)}
 # method -> delta, which is 1 for the two sign-balanced methods at the end
 SIGNS = DELTAS | dict.fromkeys(("GRPO", "Power alpha=2"), 1.0)

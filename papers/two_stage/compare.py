@@ -77,26 +77,18 @@ def named(frame: pd.DataFrame) -> pd.DataFrame:
 def theory_rows(root: Path) -> list[pd.DataFrame]:
     """Return the theory's tables as result rows. Networks are seeds; other numbers have none."""
     folder, frames = root / "two_stage" / "theory", []
-    named = {  # table -> method, benchmark and metrics of its rows
-        "theorem1": (lambda t: "full", lambda t: "G=" + t["G"].astype(str), SHOWN),
-        "remark2": (
-            lambda t: "Lemma 1",
-            lambda t: "scale=" + t["scale"].map("{:g}".format),
-            ["fall", "all_fall"],
-        ),
-        "proposition1": (
-            lambda t: "Proposition 1",
-            lambda t: "eta=" + t["eta"].map("{:g}".format),
-            ["relative_error"],
-        ),
-        "kernel": (lambda t: "kernel", lambda t: "width=" + t["width"].astype(str), ["moved"]),
+    named = {  # table -> method, the column that names the benchmark, metrics of its rows
+        "theorem1": ("full", "G", SHOWN),
+        "remark2": ("Lemma 1", "scale", ["fall", "all_fall"]),
+        "proposition1": ("Proposition 1", "eta", ["relative_error"]),
+        "kernel": ("kernel", "width", ["moved"]),
     }
-    for name, (method, benchmark, metrics) in named.items():
+    for name, (method, by, metrics) in named.items():
         path = folder / f"{name}.csv"
         if not path.exists():
             continue
         table = pd.read_csv(path)
-        table = table.assign(method=method(table), benchmark=benchmark(table))
+        table = table.assign(method=method, benchmark=f"{by}=" + table[by].map("{:g}".format))
         key = [name for name in ("method", "benchmark", "seed") if name in table]
         frames.append(table.melt(key, metrics, "metric").assign(table="theory"))
     return frames

@@ -72,12 +72,7 @@ def require_bwrap() -> None:
 
 
 def run(
-    program: str,
-    text: str,
-    *,
-    seconds: float,
-    memory: int,
-    function: str | None = None,
+    program: str, text: str, *, seconds: float, memory: int, function: str | None = None
 ) -> Result:
     """Run `program` on `text` as standard input, or call its `function` with the JSON list `text`.
 

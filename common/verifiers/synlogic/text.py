@@ -101,10 +101,7 @@ def whole(text: str) -> str:
 
 
 def _same(
-    where: Callable[[str], str],
-    normal: Callable[[str], Any],
-    form: str,
-    stored: str = "",
+    where: Callable[[str], str], normal: Callable[[str], Any], form: str, stored: str = ""
 ) -> Task:
     """Return a task whose answer is found in the text by `where` and compared in `normal` form."""
 
