@@ -42,6 +42,7 @@ GROUPS = {
         "diff": Verb(
             "common.comparison.difference", "A - B, paired, or the mean of A: methods or runs"
         ),
+        "calibrate": Verb("common.comparison.calibrate", "what reruns say if the truth is known"),
         "runs": Verb("common.report.runs", "what is in a results folder, and how far it is"),
         "report": Verb("common.report.page", "one page for all papers"),
     },

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import pandas as pd
 
+from common.comparison.calibrate import TRUE
 from common.config.files import REFERENCE, ROOT, papers
 from common.experiment import load
 from common.report import readme, verdicts
@@ -69,8 +70,8 @@ def gpu_hours() -> pd.DataFrame:
 def rerun(paper: str, part: str, seeds: int) -> dict:
     """Return a row of gpu_hours.csv. `part` is a table of the paper's launch.py, on that table's
     profile, or "all", the scale `cluster` on one node of 8 H100. `claims` is the number of those
-    that hold in print by the cells that the rows rerun and that were simulated, and `decided` the
-    mean share of simulated reruns that decide one of them (common/report/power.py)."""
+    that hold in print by the cells that the rows rerun and that were simulated, and `recognised`
+    the mean share of faithful reruns in which one of them holds (common/report/power.py)."""
     from slurm import cost
     from slurm.launch import tables_of
     from slurm.tables import Table, Wanted, chosen
@@ -82,10 +83,10 @@ def rerun(paper: str, part: str, seeds: int) -> dict:
     hours = total(one.gpu_hours for one in cost.predictions(jobs, profile).values())
     trainings = sum(job.kind == "train" for job in jobs)
     power = settled(paper, found.runs)
+    power = power[(power["seeds"] == seeds) & (power["world"] == TRUE)]
     row = {"paper": paper, "part": part, "seeds": seeds, "gpus": profile.gpus}
     row |= {"trainings": trainings} | {k: float(f"{v:.2g}") for k, v in vars(hours).items()}
-    row |= {"claims": power["claim"].nunique()}
-    return row | {"decided": power.loc[power["seeds"] == seeds, "decided"].mean()}
+    return row | {"claims": len(power), "recognised": power["holds"].mean()}
 
 
 def main() -> None:

@@ -67,6 +67,10 @@ class Form:
         """Return the comparisons of what the selectors found; `how` is for `combine`."""
         raise NotImplementedError
 
+    def whole(self, values: list[Found], **how) -> Gap | None:
+        """Return the mean of the comparisons of a sentence on all of several; None of another."""
+        return None
+
     def side(self, gap: Gap) -> str:
         """Return "holds", "fails" or "inconclusive" for the one comparison."""
         raise NotImplementedError
@@ -88,6 +92,13 @@ class Order(Form):
 
     def gaps(self, values, **how):
         return [combine([(1, a), (-1, b)], **how) for a, b in pairwise(on_shared_seeds(values))]
+
+    def whole(self, values, **how):
+        """Return the least squares slope over the places in the order, downwards."""
+        x = (len(values) - 1) / 2 - np.arange(len(values))
+        weights = x / (x**2).sum()
+        terms = list(zip(weights, on_shared_seeds(values), strict=True))
+        return combine(terms, **how) if len(values) > 2 else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,6 +194,12 @@ class CountOfPairs(Count):
         pairs = [on_shared_seeds(list(pair)) for pair in pairs]
         return [combine([(1, a), (-1, b)], **how) for a, b in pairs]
 
+    def whole(self, values, **how):
+        n = len(values) // 2
+        if n < 2 or 2 * self.at_least <= n:  # it says neither all nor most
+            return None
+        return combine(list(zip([1 / n, -1 / n] * n, on_shared_seeds(values), strict=True)), **how)
+
 
 @dataclass(frozen=True, kw_only=True)
 class CountOfValues(Count):
@@ -195,6 +212,11 @@ class CountOfValues(Count):
 
     def gaps(self, values, **how):
         return [combine([(1, value)], **how) for value in values]
+
+    def whole(self, values, **how):
+        n = len(values)
+        terms = [(1 / n, x) for x in on_shared_seeds(values)]
+        return combine(terms, **how) if n == self.at_least else None
 
 
 @dataclass(frozen=True, kw_only=True)

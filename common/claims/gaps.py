@@ -7,17 +7,16 @@ from functools import cached_property
 
 import numpy as np
 
-from common.claims.select import Found
+from common.claims.select import Found, on_all_problems
 from common.claims.single import run_noise, single_interval
-from common.metrics.paired import Interval, subsampling_test, two_way_interval
+from common.metrics.paired import Interval, two_way_interval
 from common.metrics.passk import estimator
 
 MIN_SEEDS = 3  # two_way_interval is too narrow with two
-DRAWS = 50_000  # of F-GRPO's App. I
-GAPS = [  # columns of the table of comparisons
-    *["claim", "scope", "family", "table", "benchmark", "metric", "a", "b", "difference"],
+GAPS = [  # columns of the table of comparisons; `of`: of how many others it is the mean
+    *["claim", "scope", "family", "of", "table", "benchmark", "metric", "a", "b", "difference"],
     *["low", "high", "p", "p_claim", "p_holm", "p_bh", "mdd", "n_seeds", "n_problems"],
-    *["subsampling_p", "verdict", "test"],
+    *["verdict", "test"],
 ]
 # Values of `Gap.test`: what decides a comparison.
 NUMBERS = "numbers"
@@ -34,12 +33,12 @@ class Gap:
     parts: tuple[np.ndarray, ...] = ()  # the interval's data, each (S, P) or (S, 1)
     strata: tuple | None = None
     single: bool = False  # fewer than MIN_SEEDS seeds: their spread is taken from elsewhere
-    cluster: bool = False
+    assumed: float | None = None  # as in `combine`
 
     @cached_property
     def noise(self) -> float | None:
         """Return the variance of one further run of it on a cluster; None elsewhere."""
-        return sum(run_noise(self.terms)) if self.cluster else None
+        return None if self.assumed is None else sum(run_noise(self.terms, self.assumed))
 
     @property
     def seeds(self) -> int:
@@ -94,10 +93,13 @@ def on_shared_seeds(values: list[Found]) -> list[Found]:
     return [x if x.seeds is None else x.at(shared) for x in values]
 
 
-def combine(terms: Sequence[tuple[float, Found]], *, cluster: bool = False) -> Gap:
+def combine(terms: Sequence[tuple[float, Found]], *, assumed: float | None = None) -> Gap:
     """Return the weighted sum of the found values with its interval: over seeds, and over problems
-    where there are counts. With `cluster` and fewer than MIN_SEEDS seeds, the spread over seeds is
-    taken from elsewhere (`single_interval`)."""
+    where there are counts.
+
+    assumed: on a cluster, what the assumed spread over seeds is multiplied by; None on a laptop.
+    With fewer than MIN_SEEDS seeds the spread is the assumed one (`single_interval`), with more it
+    is drawn towards it."""
     terms = tuple(terms)
     value = sum(weight * x.values.mean() for weight, x in terms)
     random = [(weight, x) for weight, x in terms if x.seeds is not None]
@@ -105,27 +107,25 @@ def combine(terms: Sequence[tuple[float, Found]], *, cluster: bool = False) -> G
         return Gap(terms, Interval(value, 0.0, 1.0))
     seeds = min(len(x.seeds) for _, x in random)
     few = seeds < MIN_SEEDS
-    if few and not cluster:
+    if few and assumed is None:
         return Gap(terms, Interval(value, np.nan, np.nan))
-    problems = random[0][1].problems
-    shared = problems is not None and all(x.problems == problems for _, x in random)
+    values, strata = on_all_problems([x for _, x in random])
     summed = {}
-    for weight, x in random if shared or not few else ():
-        part = weight * (x.by_problem if shared else x.values[:, None])
-        summed[x.seeds] = summed.get(x.seeds, 0) + part
+    for (weight, x), of in zip(random, values, strict=True) if strata or not few else ():
+        summed[x.seeds] = summed.get(x.seeds, 0) + weight * of
     parts = tuple(summed.values())
-    strata = tuple(benchmark for benchmark, _ in problems) if shared else None
     if few:
-        interval = single_interval(value, terms, parts, strata, seeds)
+        interval = single_interval(value, terms, parts, strata, seeds, assumed)
     else:
-        interval = two_way_interval(*parts, strata=strata)
+        noise = None if assumed is None else sum(run_noise(terms, assumed))
+        interval = two_way_interval(*parts, strata=strata, assumed=noise)
     whole = replace(interval, value=value)
-    return Gap(terms, whole, parts, strata, few, cluster)
+    return Gap(terms, whole, parts, strata, few, assumed)
 
 
-def row(gap: Gap, null: float | None, brief: bool = False) -> dict:
+def row(gap: Gap, null: float | None) -> dict:
     """Return the columns GAPS of one comparison, without the columns of its claim; NaN where
-    nothing is random. `brief` leaves out what decides nothing and takes thousands of draws."""
+    nothing is random."""
     values = [x for _, x in gap.terms]
     sides = [" and ".join(x.name for w, x in gap.terms if (w > 0) == up) for up in (True, False)]
     shown = {"table": gap.table, "a": sides[0], "b": sides[1], "difference": gap.interval.value}
@@ -134,11 +134,8 @@ def row(gap: Gap, null: float | None, brief: bool = False) -> dict:
         shown[name] = "; ".join(every)
     seeds = [len(x.seeds) for x in values if x.seeds is not None]
     shown["n_seeds"] = min(seeds) if seeds else np.nan
-    problems = [len(x.problems) for x in values if x.problems]
-    shown["n_problems"] = max(problems) if gap.strata else np.nan
+    shown["n_problems"] = len(gap.strata) if gap.strata else np.nan
     shown["test"] = gap.test
-    pair = [weight for weight, _ in gap.terms] == [1, -1]
-    shown["subsampling_p"] = subsampling_p(*values) if pair and not brief else np.nan
     if not gap.parts and not gap.single:
         return shown
     shown["low"], shown["high"] = gap.ends
@@ -148,30 +145,10 @@ def row(gap: Gap, null: float | None, brief: bool = False) -> dict:
     return shown
 
 
-def subsampling_p(a: Found, b: Found) -> float:
-    """Return the p-value of F-GRPO's App. I test of a - b, for n >= 2k, with DRAWS of m = n / 4 of
-    the n samples; NaN where it does not apply. The finished runs and the problems are fixed and
-    only samples are drawn again. The problems of all shared seeds' pairs of runs are tested
-    together."""
-    if a.counts is None or b.counts is None or (a.n, a.k, a.problems) != (b.n, b.k, b.problems):
-        return np.nan
-    shared = sorted(set(a.seeds) & set(b.seeds))
-    if not shared or a.n < 2 * a.k:
-        return np.nan
-    c_a, c_b = (np.concatenate([x.counts[x.seeds.index(seed)] for seed in shared]) for x in (a, b))
-    strata = [benchmark for benchmark, _ in a.problems] * len(shared)
-    m = max(a.k, a.n // 4)
-    (test,) = subsampling_test(
-        c_a, c_b, n=a.n, ks=[a.k], m=m, iterations=DRAWS, seed=0, strata=strata
-    )
-    return float(test["p"])
-
-
 def order_text(gaps: list[Gap]) -> str:
     """Return the numbers of a chain of differences a - b, b - c, ... as text."""
     selected = [gaps[0].terms[0][1], *(gap.terms[1][1] for gap in gaps)]
-    cluster = any(gap.single for gap in gaps)
-    singles = [combine([(1, x)], cluster=cluster).interval for x in selected]
+    singles = [combine([(1, x)], assumed=gaps[0].assumed).interval for x in selected]
     if all(x.seeds is None for x in selected):
         values = [g.interval.value for g in gaps]
         signs = ["=" if abs(v) < 1e-9 else ">" if v > 0 else "<" for v in values]
@@ -192,19 +169,6 @@ def power_text(gaps: list[Gap]) -> str:
     if len(power) > 4:  # a count of many pairs
         return f", detectable {min(power):.2g} to {max(power):.2g}"
     return f", detectable {', '.join(f'{x:.2g}' for x in power)}" if power else ""
-
-
-def single_text(gaps: list[Gap], rows: list[dict]) -> str:
-    """Return the text on single runs: where their spread over seeds is from, and the p-values of
-    F-GRPO's App. I, which holds runs and problems fixed; "" where there is no single run."""
-    if not any(gap.single for gap in gaps):
-        return ""
-    said = "; single runs, the spread over seeds from elsewhere"
-    known = [p for p in (row["subsampling_p"] for row in rows) if not np.isnan(p)]
-    if len(known) == 1:
-        return said + f"; App. I, over samples: p {known[0]:.2g}"
-    below = sum(p < 0.05 for p in known)
-    return said + f"; App. I, over samples: {below} of {len(known)} with p < 0.05" * bool(known)
 
 
 def interval_text(interval: Interval) -> str:

@@ -49,10 +49,12 @@ A cluster selector of a printed average stands for the benchmarks that it averag
 test is then over the problems of these benchmarks. In a list of benchmarks, too: each that is
 listed has the same weight, and an average shares its weight among its own.
 
-A claim is one hypothesis, however many comparisons it has. Its p-value is that of the partial
-conjunction of its comparisons: all links of an order, `at_least` of a count (docs/evidence.md). The
-claim holds when they lie on the claimed side with p < 0.05, fails when enough of them lie on the
-other side with p < 0.05, and is inconclusive otherwise. p is corrected over the claims of the scope
+A claim is one hypothesis, however many comparisons it has. An order of three or more is judged by
+the slope over its places, a count of most pairs or of all values by their mean (`Form.whole`), any
+other count by the partial conjunction of its comparisons (docs/evidence.md). The claim holds where
+that lies on the claimed side with p < 0.05, fails where it, or enough of the comparisons, lie on
+the other side with p < 0.05, and is inconclusive otherwise. Numbers without seeds are compared as
+the sentence says. p is corrected over the claims of the scope
 with the same `family`: by Holm for `primary` (what the paper's abstract says of training), else by
 Benjamini and Hochberg. Intervals that are shown are not corrected. "~" and range hold when the
 whole interval lies inside the bounds.
@@ -71,7 +73,7 @@ import pandas as pd
 
 from common.claims.file import CLUSTER, PRIMARY, PUBLISHED, SCOPES, Claim, load
 from common.claims.forms import Count, Form
-from common.claims.gaps import GAPS, Gap, power_text, row, single_text
+from common.claims.gaps import GAPS, Gap, interval_text, power_text, row
 from common.claims.select import Counts, Found, Missing, Refused, indexed, select, tidy, words
 from common.claims.single import ONE_RUN
 from common.errors import UserError
@@ -92,40 +94,50 @@ class Evidence:
     family: str
     form: Form
     gaps: list[Gap]
+    whole: Gap | None = None  # their mean, which a sentence on all of them is judged by
 
     @cached_property
     def tests(self) -> list[tuple[float, float]]:
-        """Return for each comparison the p-values of two statements: it lies on the claimed side
-        of `null`, and it lies on the other. They are 0 or 1 by the numbers where nothing is random,
-        and 1 (nothing is decided) for a tie and with too few seeds on a laptop."""
-        found = []
-        for gap in self.gaps:
-            above = gap.interval.value - self.form.null
-            open_ = abs(above) < 1e-9 or np.isnan(gap.interval.stderr)
-            p = 1.0 if open_ else gap.interval.p(self.form.null)
-            found.append((p, 1.0) if (above > 0) == self.form.up else (1.0, p))
-        return found
+        """Return `sides_of` each comparison."""
+        return [self.sides_of(gap) for gap in self.gaps]
+
+    def sides_of(self, gap: Gap) -> tuple[float, float]:
+        """Return the p-values of two statements: a comparison lies on the claimed side of `null`,
+        and it lies on the other. They are 0 or 1 by the numbers where nothing is random, and 1
+        (nothing is decided) for a tie and with too few seeds on a laptop."""
+        above = gap.interval.value - self.form.null
+        open_ = abs(above) < 1e-9 or np.isnan(gap.interval.stderr)
+        p = 1.0 if open_ else gap.interval.p(self.form.null)
+        return (p, 1.0) if (above > 0) == self.form.up else (1.0, p)
 
     @property
     def sides(self) -> list[str]:
         """Return "holds", "fails" or "inconclusive" for each comparison, without a correction."""
         if self.form.null is None:
             return [self.form.side(self.gaps[0])]
-        return [
-            "holds" if towards < 0.05 else "fails" if against < 0.05 else "inconclusive"
-            for towards, against in self.tests
-        ]
+        return [_word(*tests) for tests in self.tests]
 
     @cached_property
     def test(self) -> tuple[float, float]:
         """Return the p-values of two statements: the claim holds, and the claim fails. Each is that
         of the partial conjunction of the comparisons on its side (Benjamini and Heller 2008,
-        Bonferroni's form). NaN where nothing is tested against a number."""
+        Bonferroni's form). With `whole`, it holds if that lies on the claimed side and no
+        comparison alone lies on the other, and fails if that or a comparison does. NaN where
+        nothing is tested against a number."""
         if self.form.null is None:
             return np.nan, np.nan
         towards, against = zip(*self.tests, strict=True)
         n, m = getattr(self.form, "at_least", len(self.gaps)), len(self.gaps)
-        return _partial(towards, n), _partial(against, m - n + 1)
+        fails = _partial(against, m - n + 1)
+        if self.whole is None:
+            return _partial(towards, n), fails
+        mean, against_mean = self.sides_of(self.whole)
+        return (1.0 if min(against) < 0.05 else mean), min(fails, against_mean)
+
+    @property
+    def p(self) -> float:
+        """Return the p-value of the statement that the verdict may be: "fails" first."""
+        return self.test[1] if self.test[1] < 0.05 else min(self.test)
 
     def verdict(self, adjusted: float) -> str:
         """Return the verdict with the corrected p-value; NaN where there is no correction."""
@@ -133,11 +145,9 @@ class Evidence:
             return NOT_ENGAGED
         if self.form.null is None:
             return self.sides[0]
-        towards, against = self.test
-        p = min(self.test) if np.isnan(adjusted) else adjusted
-        if p >= 0.05 or towards == against:
+        if (self.p if np.isnan(adjusted) else adjusted) >= 0.05:
             return "inconclusive"
-        return "holds" if towards < against else "fails"
+        return "fails" if self.test[1] < 0.05 else "holds"
 
     def of_one_run(self, word: str) -> str:
         """Return ONE_RUN instead of "inconclusive" where a side has one run; else `word`."""
@@ -153,13 +163,16 @@ def judge(
     rows: dict[str, pd.DataFrame],
     counts: dict[str, pd.DataFrame | Counts] | None = None,
     averages: dict[str, list[str]] | None = None,
+    *,
+    spread: float = 1.0,
 ) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
     """Return (the verdict on each claim in each scope, with its numbers and runs; the comparisons
     behind the verdicts, GAPS; a message for each claim that is left out of both because one of its
     selectors is ambiguous on these rows or its rows contradict their counts).
 
     rows: scope -> result rows (results/columns.py; published tables lack the last columns); counts:
-    scope -> PER_PROBLEM; averages: a printed mean -> its benchmarks, used for cluster rows.
+    scope -> PER_PROBLEM; averages: a printed mean -> its benchmarks, used for cluster rows;
+    spread: what the assumed spread over seeds is multiplied by.
     """
     measured: dict[str, dict[str, Measured]] = {scope: {} for scope in rows}
     ambiguous: dict[str, str] = {}
@@ -170,7 +183,7 @@ def judge(
             if claim.predicate(scope) is None or claim.id in ambiguous:
                 continue
             try:
-                measured[scope][claim.id] = _evidence(claim, scope, find)
+                measured[scope][claim.id] = _evidence(claim, scope, find, spread)
             except UserError as error:
                 ambiguous[claim.id] = f"{error}; this claim is left out"
     claims = [claim for claim in claims if claim.id not in ambiguous]
@@ -226,7 +239,7 @@ def finder(
     return find
 
 
-def _evidence(claim: Claim, scope: str, find: Find) -> Measured:
+def _evidence(claim: Claim, scope: str, find: Find, spread: float) -> Measured:
     """Return a claim's comparisons in a scope, or (verdict, reason) where rows are missing or a
     reading is refused."""
     form, values, missing, refused = claim.predicate(scope), [], {}, {}
@@ -241,7 +254,10 @@ def _evidence(claim: Claim, scope: str, find: Find) -> Measured:
         return NOT_RUN, "missing: " + "; ".join(missing)
     if refused:
         return "inconclusive", "; ".join(refused)
-    return Evidence(claim.family, form, form.gaps(values, cluster=scope == CLUSTER))
+    how = {"assumed": spread if scope == CLUSTER else None}
+    random = any(x.seeds is not None for x in values)  # numbers are read as it is written
+    whole = form.whole(values, **how) if random else None
+    return Evidence(claim.family, form, form.gaps(values, **how), whole)
 
 
 def _decide(scope: str, measured: dict[str, Measured]) -> tuple[dict, list[dict]]:
@@ -258,10 +274,17 @@ def _decide(scope: str, measured: dict[str, Measured]) -> tuple[dict, list[dict]
         said = x.form.numbers(x.gaps, sides)
         if not np.isnan(adjusted):
             said += f", {correction} p {adjusted:.2g}"
-        if not isinstance(x.form, Count) or any(gap.single for gap in x.gaps):
-            said += power_text(x.gaps)
+        whole = [] if x.whole is None else [x.whole]
+        if whole:
+            said = f"on average {interval_text(x.whole.interval)}; alone {said}"
+        if whole or not isinstance(x.form, Count) or any(gap.single for gap in x.gaps):
+            said += power_text(whole or x.gaps)
         shown = [row(gap, x.form.null) for gap in x.gaps]
-        said += single_text(x.gaps, shown)
+        if any(gap.single for gap in x.gaps):
+            said += "; single runs, the spread over seeds from elsewhere"
+        for gap in whole:
+            shown.insert(0, row(gap, x.form.null) | {"of": len(x.gaps)})
+            sides.insert(0, _word(*x.sides_of(gap)))
         read = [found for gap in x.gaps for _, found in gap.terms]
         runs = dict.fromkeys(str(run) for found in read for run in found.run_ids)
         verdict = x.of_one_run(x.verdict(adjusted))
@@ -272,6 +295,10 @@ def _decide(scope: str, measured: dict[str, Measured]) -> tuple[dict, list[dict]
             for one, side in zip(shown, sides, strict=True)
         ]
     return decided, rows
+
+
+def _word(towards: float, against: float) -> str:
+    return "holds" if towards < 0.05 else "fails" if against < 0.05 else "inconclusive"
 
 
 def _partial(ps: Sequence[float], n: int) -> float:
@@ -287,7 +314,7 @@ def _corrected(known: dict[str, Evidence]) -> dict[str, dict[str, float]]:
     lines = []
     for name, x in known.items():
         tested = any(gap.parts or gap.single for gap in x.gaps)
-        lines.append((name, x.family, min(x.test) if tested else np.nan))
+        lines.append((name, x.family, x.p if tested else np.nan))
     table = pd.DataFrame(lines, columns=["claim", "family", "p_claim"]).set_index("claim")
     by_family = table.groupby("family")["p_claim"]
     table["p_holm"] = by_family.transform(holm)

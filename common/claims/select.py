@@ -18,6 +18,7 @@ SELECTABLE = [
     name for name in COLUMNS if name not in ("value", "stderr", "n_problems", "n_samples")
 ]
 WORDS = ["table", "model", "method", "benchmark", "metric", "unit"]
+OF_STEP = r", step \d+$"  # ends the printed name of a benchmark at one of several steps
 REFUSED = "refused"  # in the metric name of a row that has no value; the name says why
 COUNTED = ["table", "model", "method", "benchmark", "seed", "step"]  # identify an evaluation
 PER_PROBLEM = [*COUNTED, "problem_id", "n", "c", "distinct"]  # the columns of gathered counts
@@ -64,7 +65,7 @@ class Found:
         rows = self.rows[self.rows["seed"] == self.seeds[0]]
         known = rows["sampling"] if "sampling" in rows else rows["stderr"]
         noise = known.fillna(rows["stderr"]).fillna(0.0)
-        names = ["model", "method", "metric", "step", "k", "value"]
+        names = ["model", "method", "metric", "step", "value", "unit"]
         columns = zip(*(rows[name].tolist() for name in names), strict=True)
         return [dict(zip(names, row, strict=True)) for row in columns], float((noise**2).sum())
 
@@ -77,19 +78,12 @@ class Found:
 
     def of(self, sets: list["Found"]) -> "Found":
         """Return a copy of this plain mean over `sets` with their values per problem, if all have
-        them.
-
-        Intervals weigh the m benchmarks behind them alike. The values of a set that averages m_s of
-        them are therefore multiplied by m / (m_s * number of sets).
-        """
-        if any(one.by_problem is None for one in sets):
+        them."""
+        wide, strata = on_all_problems([one.at(list(self.seeds)) for one in sets])
+        if strata is None:
             return self
-        sizes = [len({benchmark for benchmark, _ in one.problems}) for one in sets]
-        each = sum(sizes) / len(sets)
-        same = [one.at(list(self.seeds)) for one in sets]
-        wide = [x.by_problem * each / size for x, size in zip(same, sizes, strict=True)]
-        problems = tuple(problem for one in sets for problem in one.problems)
-        return replace(self, by_problem=np.hstack(wide), problems=problems)
+        problems = tuple(sorted({problem for one in sets for problem in one.problems}))
+        return replace(self, by_problem=np.mean(wide, axis=0), problems=problems)
 
 
 @dataclass(frozen=True)
@@ -190,8 +184,9 @@ def _each_seed_once(place: str, selector: dict, wanted: dict, lists: list, chose
 
 def indexed(counts: pd.DataFrame) -> Counts:
     """Return `counts` (table, model, method, benchmark, seed, step, problem_id, n, c) indexed by
-    evaluation."""
-    groups = counts.groupby(["benchmark", "problem_id"])
+    evaluation. A benchmark has the same problems at each step that its printed name has."""
+    names = counts["benchmark"].str.replace(OF_STEP, "", regex=True)
+    groups = counts.groupby([names, "problem_id"])
     return Counts(
         rows=counts.groupby(COUNTED, observed=True).indices if len(counts) else {},
         problem=groups.ngroup().to_numpy(),
@@ -248,6 +243,26 @@ def _with_problems(place: str, selected: Found, rows: pd.DataFrame, counts: Coun
 
 def _equal(column: pd.Series, value) -> np.ndarray:
     return (column.isna() if value is None else column == value).to_numpy(bool)
+
+
+def on_all_problems(found: list[Found]) -> tuple[list[np.ndarray], tuple | None]:
+    """Return the values of each on the problems of all, (S, P), and the benchmark of each problem;
+    without problems, values (S, 1) and None.
+
+    A mean over m of all M benchmarks has its values times M / m there, and 0 on the others'
+    problems, so that its plain mean over the M benchmarks is the same."""
+    if any(x.problems is None for x in found):
+        return [x.values[:, None] for x in found], None
+    problems = found[0].problems
+    if all(x.problems == problems for x in found):
+        return [x.by_problem for x in found], tuple(name for name, _ in problems)
+    place = {one: i for i, one in enumerate(sorted({one for x in found for one in x.problems}))}
+    strata, wide = tuple(name for name, _ in place), []
+    for x in found:
+        wide.append(np.zeros((len(x.seeds), len(place))))
+        share = len(set(strata)) / len({name for name, _ in x.problems})
+        wide[-1][:, [place[one] for one in x.problems]] = share * x.by_problem
+    return wide, strata
 
 
 def words(selector: dict) -> str:

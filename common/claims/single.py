@@ -20,32 +20,31 @@ KNOWN = 1e6  # degrees of freedom of a spread that is known, not estimated
 
 def seed_of(row: pd.Series | dict) -> float:
     """Return the standard deviation over seeds of a row's number; 0 for an untrained model."""
-    if row["step"] == 0:
-        return 0.0
-    return seed_sd(row["metric"], row["value"])
+    return 0.0 if row["step"] == 0 else seed_sd(row["metric"], row["value"], row["unit"])
 
 
-def run_noise(terms: Sequence[tuple[float, Found]]) -> tuple[float, float]:
+def run_noise(terms: Sequence[tuple[float, Found]], assumed: float = 1.0) -> tuple[float, float]:
     """Return the variance of a weighted sum of found values if each had one further run on the same
-    problems: what the seeds and what the samples contribute. The benchmarks of a run share the
-    effect of its seed; models, methods, metrics and steps do not. Where the effect is a share of
-    the number, it is a share of the metric's largest number here, because a drop near 0 is a
-    difference of numbers that are not near 0."""
-    samples, seeds = 0.0, {}
-    every = pd.concat([x.rows for _, x in terms if x.seeds is not None])
-    largest = every["value"].abs().groupby(every["metric"].astype(str)).max()
-    for weight, x in terms:
-        if x.seeds is None:
-            continue
-        rows, noise = x.first_run
+    problems: what the seeds and what the samples contribute. assumed: multiplies the assumed
+    standard deviations over seeds. The benchmarks of a run share the effect of its seed; models,
+    methods, metrics and steps do not. Where the effect is a share of the number, it is a share of
+    the metric's largest number here, because a drop near 0 is a difference of numbers that are not
+    near 0. Then two numbers of one run would cancel, so the sum of their own effects counts if it
+    is larger."""
+    samples, largest = 0.0, {}
+    seeds: dict[tuple, np.ndarray] = {}  # run -> the sum of its effects, in both ways
+    random = [(weight, *x.first_run) for weight, x in terms if x.seeds is not None]
+    for row in (row for _, rows, _ in random for row in rows):
+        largest[row["metric"]] = max(abs(row["value"]), largest.get(row["metric"], 0.0))
+    for weight, rows, noise in random:
         share = weight / len(rows)
         samples += share**2 * noise
         for row in rows:
             run = tuple(row[name] for name in ("model", "method", "metric", "step"))
-            seeds[run] = seeds.get(run, 0.0) + share * seed_of(
-                row | {"value": largest[str(row["metric"])]}
-            )
-    return sum(total**2 for total in seeds.values()), float(samples)
+            both = (row, row | {"value": largest[row["metric"]]})
+            seeds[run] = seeds.get(run, 0.0) + share * np.array([seed_of(one) for one in both])
+    total = sum(abs(effect).max() ** 2 for effect in seeds.values())
+    return assumed**2 * float(total), float(samples)
 
 
 def single_interval(
@@ -54,6 +53,7 @@ def single_interval(
     parts: Sequence[np.ndarray],
     strata: Sequence | None,
     seeds: int,
+    assumed: float = 1.0,
 ) -> Interval:
     """Return the interval over problems, whose spread includes that over samples, and over the
     known spread of `seeds` runs. Without `parts`, the squared standard errors of the sides are
@@ -68,6 +68,6 @@ def single_interval(
             if x.seeds is not None
         ]
         variance, df = float(np.square(errors).sum()), KNOWN
-    total = variance + run_noise(terms)[0] / seeds
+    total = variance + run_noise(terms, assumed)[0] / seeds
     df = min(total**2 * df / variance**2, KNOWN) if variance > 0 else KNOWN
     return of_variance(value, total, df)

@@ -25,13 +25,14 @@ def near(gap: Gap, value: float, within: float | None) -> str:
     """Return "holds", "fails" or "inconclusive" for a size. On a laptop the interval must lie
     `within` of the value. On a cluster the claim fails where the printed value is farther from the
     rerun's than two such runs are from each other (95 %). Otherwise it holds if the rerun's value
-    differs from 0 (p < 0.05) and has the printed sign, and is inconclusive if not."""
+    lies beyond half of the printed one (p < 0.05), and is inconclusive if not."""
     if gap.noise is None:
         return _inside(gap.interval, value - within, value + within)
     rerun = gap.interval.value
-    if abs(rerun - value) > Z * (gap.noise * (1 + 1 / gap.seeds)) ** 0.5 + 1e-9:
+    slack = Z * (gap.noise * (1 + 1 / gap.seeds)) ** 0.5 + (within or 0)
+    if abs(rerun - value) > slack + 1e-9:
         return "fails"
-    there = gap.interval.p(0) < 0.05 and rerun * value > 0
+    there = gap.interval.p(value / 2) < 0.05 and (rerun - value / 2) * value > 0
     return "holds" if there else "inconclusive"
 
 
@@ -44,7 +45,7 @@ def level(gap: Gap) -> Gap:
         stderr = (gap.noise / gap.seeds) ** 0.5
         return replace(gap, interval=Interval(gap.interval.value, stderr, KNOWN), parts=())
     runs = tuple(w * x.values[:, None] for w, x in gap.terms if x.seeds is not None)
-    interval = two_way_interval(*runs)
+    interval = two_way_interval(*runs, assumed=gap.noise)
     interval = replace(interval, value=gap.interval.value)
     return replace(gap, interval=interval, parts=runs, strata=None)
 

@@ -11,7 +11,7 @@ from common.claims.single import seed_of
 from common.comparison.published import ROW, other_names
 from common.comparison.spec import Spec, matches
 from common.datasets.commits import listed, several
-from common.metrics.noise import problem_variance, sampling_sd
+from common.metrics.noise import problem_variance, sampling_sd, shrunk
 from common.metrics.paired import Interval
 from common.metrics.passk import estimate, estimator, mean_and_stderr
 from common.results.provenance import of_runs, sets_of, states_of
@@ -263,13 +263,13 @@ def _rerun(spec: Spec, cell: dict, measured: list[dict], states: dict[str, str])
     values = np.array([row["value"] for row in measured])
     seeds, value, first = len(measured), float(values.mean()), measured[0]
     apart = other_problems(first, spec.own_problems.get(cell["benchmark"]))
-    if np.ptp(values) > 1e-9:
-        spread = np.sqrt(values.var(ddof=1) * (1 + 1 / seeds) + apart)
-        half, reason = Interval(value, spread, seeds - 1).half(), f"{seeds} seeds"
+    if seeds > 1:
+        variance, df = shrunk(values.var(ddof=1), seeds - 1, run_variance(first))
+        spread = np.sqrt(variance * (1 + 1 / seeds) + apart)
+        half, reason = Interval(value, spread, df).half(), f"{seeds} seeds"
     else:
         half = 1.96 * np.sqrt(2 * run_variance(first) + apart)
-        reason = "one seed" if seeds == 1 else f"{seeds} seeds without spread"
-        reason += ": what is known of the spread over seeds, and that over samples"
+        reason = "one seed: what is known of the spread over seeds, and that over samples"
     if apart:
         reason += "; the paper's problems are others"
     if (

@@ -114,7 +114,7 @@ def differences(a: Side, b: Side, metrics: list[str]) -> pd.DataFrame:
         values = {f"value_{x}": side.values.mean() for x, side in zip("ab", both, strict=True)}
         sizes = [str(len(side.seeds or ())) for side in both]
         seeds = sizes[0] if both[0].seeds == both[1].seeds else ", ".join(sizes)
-        lines.append(row(gap, 0.0, brief=True) | values | {"seeds": seeds})
+        lines.append(row(gap, 0.0) | values | {"seeds": seeds})
     found = pd.DataFrame(lines, columns=[*GAPS, "value_a", "value_b", "seeds"])
     return found.assign(p_holm=holm(found["p"].astype(float).to_list()))
 
@@ -134,7 +134,7 @@ def means(side: Side, metrics: list[str]) -> pd.DataFrame:
             continue
         found = select("A", {"benchmark": benchmark, "metric": metric}, rows, counts)
         gap = combine([(1.0, found)])
-        line = row(gap, None, brief=True) | {"seeds": str(len(found.seeds or ()))}
+        line = row(gap, None) | {"seeds": str(len(found.seeds or ()))}
         if estimator(metric):  # a share: no end below 0 or above 100 %
             line["low"], line["high"] = gap.interval.of_difference(0.0)
         lines.append(line)

@@ -1,17 +1,16 @@
 """Gains: for each printed pair of a method and its baseline, the rerun's gain next to the printed
 one, on the same problems.
 
-Two tests are shown next to each gain. `p_samples` is F-GRPO's App. I: do these two finished models
-differ when samples are drawn again? `p_problems` is ours: would they differ on further problems?
-Neither accounts for seeds, so the verdict rests on neither.
+`p_samples` next to each gain is F-GRPO's App. I: do these two finished models differ when samples
+are drawn again? It does not account for seeds, so no verdict rests on it.
 """
 
 import numpy as np
 import pandas as pd
 
-from common.claims.gaps import MIN_SEEDS, on_shared_seeds, subsampling_p
+from common.claims.gaps import MIN_SEEDS
 from common.claims.judge import Find, finder
-from common.claims.select import Missing
+from common.claims.select import Found, Missing
 from common.claims.single import KNOWN
 from common.comparison.cells import (
     by_cell,
@@ -21,20 +20,22 @@ from common.comparison.cells import (
     run_variance,
 )
 from common.comparison.spec import Spec
-from common.metrics.paired import Interval, over_problems
+from common.metrics.noise import shrunk
+from common.metrics.paired import Interval, subsampling_test
 
 PLACE = ["table", "model", "benchmark", "metric"]
 COLUMNS = [
     *["table", "model", "method", "baseline", "benchmark", "metric", "k", "unit", "printed"],
-    *["rerun", "low", "high", "p_samples", "p_problems", "n_seeds", "mdd", "verdict", "run_ids"],
+    *["rerun", "low", "high", "p_samples", "n_seeds", "mdd", "verdict", "run_ids"],
 ]
+DRAWS = 50_000  # of F-GRPO's App. I
 AGREES, SMALLER, LARGER = "agrees", "smaller", "larger"
 OPPOSITE, CANNOT_TELL, NOT_RUN = "opposite", "cannot tell", "not run"
 VERDICTS = (AGREES, SMALLER, LARGER, OPPOSITE, CANNOT_TELL, NOT_RUN)
 
 
 def gains(
-    spec: Spec, printed: pd.DataFrame, rerun: pd.DataFrame, counts: pd.DataFrame
+    spec: Spec, printed: pd.DataFrame, rerun: pd.DataFrame, counts: pd.DataFrame | None
 ) -> pd.DataFrame:
     """Return COLUMNS for every pair of `Spec.gains` that a table prints, in the number's own unit.
 
@@ -43,11 +44,12 @@ def gains(
     of the printed numbers. mdd: the smallest gain that such reruns detect four times in five.
     """
     measured, rows = by_cell(rerun), []
-    find = finder(rerun, counts, spec.averages) if len(rerun) else None
+    find = finder(rerun, counts, spec.averages) if len(rerun) and counts is not None else None
     for one in printed_pairs(spec, printed).to_dict("records"):
         sides = _sides(one, measured)
         found = {"verdict": NOT_RUN} if sides is None else _gain(spec, one, *sides)
-        rows.append(one | found | (_tests(one, find) if sides and find else {}))
+        p = _p_samples(one, find) if sides and find else np.nan
+        rows.append(one | found | {"p_samples": p})
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
@@ -93,21 +95,21 @@ def _sides(one: dict, measured: dict) -> tuple[list[dict], list[dict]] | None:
 
 def _gain(spec: Spec, one: dict, a: list[dict], b: list[dict]) -> dict:
     """Return the rerun's gain, its interval and its verdict. Runs with the same seeds are paired
-    from MIN_SEEDS shared seeds on, unless all their differences are alike."""
+    from MIN_SEEDS shared seeds on."""
     values_a, values_b = ({row["seed"]: row["value"] for row in x} for x in (a, b))
     both = sorted(set(values_a) & set(values_b))
     printed_problems = spec.own_problems.get(one["benchmark"])
     apart = sum(other_problems(x[0], printed_problems) for x in (a, b))
     difference = np.array([values_a[seed] - values_b[seed] for seed in both])
-    if len(both) >= MIN_SEEDS and np.ptp(difference) > 1e-9:
-        seeds, variance, df = len(both), difference.var(ddof=1), len(both) - 1.0
-        value = difference.mean()
+    variance = run_variance(a[0]) + run_variance(b[0])
+    if len(both) >= MIN_SEEDS:
+        seeds, value = len(both), float(difference.mean())
+        variance, df = shrunk(difference.var(ddof=1), seeds - 1, variance)
     else:
         seeds, df = min(len(a), len(b)), KNOWN
-        value = np.mean([*values_a.values()]) - np.mean([*values_b.values()])
-        variance = run_variance(a[0]) + run_variance(b[0])
-    rerun = Interval(float(value), float(np.sqrt(variance / seeds)), df)
-    further = Interval(float(value), float(np.sqrt(variance * (1 + 1 / seeds) + apart)), df)
+        value = float(np.mean([*values_a.values()]) - np.mean([*values_b.values()]))
+    rerun = Interval(value, float(np.sqrt(variance / seeds)), df)
+    further = Interval(value, float(np.sqrt(variance * (1 + 1 / seeds) + apart)), df)
     half = further.half() + one["rounding"]
     low, high = value - half, value + half
     runs = ";".join(dict.fromkeys(str(row["run_id"]) for x in (a, b) for row in x))
@@ -116,19 +118,30 @@ def _gain(spec: Spec, one: dict, a: list[dict], b: list[dict]) -> dict:
     return found | {"mdd": rerun.detectable(), "verdict": word}
 
 
-def _tests(one: dict, find: Find) -> dict[str, float]:
-    """Return p_samples and p_problems of a pair; {} where there are no counts on the same
-    problems."""
+def _p_samples(one: dict, find: Find) -> float:
+    """Return `subsampling_p` of a pair; NaN where an average lacks a benchmark."""
     place = {name: None if pd.isna(one[name]) else one[name] for name in PLACE}
     sides = [place | {"method": one[name]} for name in ("method", "baseline")]
     try:
-        values = [find(f"gain of {one['method']}", side) for side in sides]
-    except Missing:  # of an average, one of its benchmarks
-        return {}
-    a, b = on_shared_seeds(values)
-    if a.problems is None or a.problems != b.problems:
-        return {}
-    paired = a.seeds == b.seeds
-    parts = (a.by_problem - b.by_problem,) if paired else (a.by_problem, -b.by_problem)
-    over = over_problems(*parts, strata=[benchmark for benchmark, _ in a.problems])
-    return {"p_problems": over.p(), "p_samples": subsampling_p(a, b)}
+        return subsampling_p(*(find(f"gain of {one['method']}", side) for side in sides))
+    except Missing:
+        return np.nan
+
+
+def subsampling_p(a: Found, b: Found) -> float:
+    """Return the p-value of F-GRPO's App. I test of a - b, for n >= 2k, with DRAWS of m = n / 4 of
+    the n samples; NaN where it does not apply. The finished runs and the problems are fixed and
+    only samples are drawn again. The problems of all shared seeds' pairs of runs are tested
+    together."""
+    if a.counts is None or b.counts is None or (a.n, a.k, a.problems) != (b.n, b.k, b.problems):
+        return np.nan
+    shared = sorted(set(a.seeds) & set(b.seeds))
+    if not shared or a.n < 2 * a.k:
+        return np.nan
+    c_a, c_b = (np.concatenate([x.counts[x.seeds.index(seed)] for seed in shared]) for x in (a, b))
+    strata = [benchmark for benchmark, _ in a.problems] * len(shared)
+    m = max(a.k, a.n // 4)
+    (test,) = subsampling_test(
+        c_a, c_b, n=a.n, ks=[a.k], m=m, iterations=DRAWS, seed=0, strata=strata
+    )
+    return float(test["p"])

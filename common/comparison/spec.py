@@ -28,15 +28,6 @@ Function = Annotated[  # a dotted path in compare.yaml
 
 
 @dataclass(frozen=True)
-class Shown:
-    """A printed table that comparison.md shows, and its columns."""
-
-    table: str
-    caption: str
-    columns: Columns
-
-
-@dataclass(frozen=True)
 class Refused:
     """Printed cells that no rerun can give."""
 
@@ -101,7 +92,6 @@ class Stated:
     """What compare.yaml states: what is compared with what, and under which names."""
 
     title: str
-    published: list[Shown]
     # further result rows, from theory and simulation, next to the gathered ones: of the root
     own_rows: Function
     # result rows from the logs of the cluster runs that rows name: of the root and these rows

@@ -19,6 +19,7 @@ from rich.table import Table
 from common.claims import text as claim_text
 from common.claims.file import LAPTOP, PUBLISHED, Claim
 from common.claims.judge import WITHOUT
+from common.comparison.calibrate import CELLS, NONE, stored
 from common.comparison.gains import NOT_RUN, VERDICTS
 from common.comparison.published import order as place
 from common.comparison.spec import MEASURES, Columns
@@ -145,6 +146,7 @@ def markdown(x) -> str:
     """Return the comparison as markdown."""
     parts = [f"# {x.spec.title}: published and rerun\n", gains_text(x.gains), "## Claims\n"]
     parts += [claim_text.to_markdown(x.verdicts), "\n## Published cells\n", counted(x.cells)]
+    parts.append(without_effect(x) + "\n")
     shown = printed_tables(x.cells, x.gains)
     if shown:
         parts.append("\n## Printed, rerun, and the gain over the baseline\n")
@@ -153,11 +155,6 @@ def markdown(x) -> str:
         parts.append(f"\n{marks}\n" * bool(marks))
     lines = [f"- {verdict}{said}\n" for verdict, said in apart(x.cells)]
     parts += ["\n## Cells that are not within noise\n", *lines] if lines else []
-    published = x.summary[x.summary["scope"] == "published"]
-    for one in x.spec.published:
-        if one.table not in shown:
-            table = means("", published[published["table"] == one.table], one.columns)
-            parts.append(f"\n## Published: {one.caption}\n" + as_markdown(table))
     for scope, what in RERUNS.items():
         rerun = x.summary[x.summary["scope"] == scope]
         for name, part in rerun.groupby("table", sort=False):
@@ -197,8 +194,8 @@ def headlines(x, claims: list[Claim], stored: Path) -> Table:
 
 
 def _effect(gaps: pd.DataFrame, claim: str, scope: str, verdict: str = "") -> str:
-    """Return the first comparison behind a claim, with its interval and seeds, and of how many it
-    is the first; "" if there is none."""
+    """Return the first comparison behind a claim, or the mean of all, with its interval and seeds,
+    and of how many; "" if there is none."""
     found = gaps[(gaps["claim"] == claim) & (gaps["scope"] == scope)]
     if found.empty:
         return ""
@@ -207,6 +204,9 @@ def _effect(gaps: pd.DataFrame, claim: str, scope: str, verdict: str = "") -> st
         return f"{row['difference']:+z.1f}"
     seeds = "" if pd.isna(row["n_seeds"]) else f", {row['n_seeds']:.0f} seeds"
     more = f" (first of {len(found)})" if len(found) > 1 else ""
+    if row["of"] > 1:
+        alone = (found["verdict"].iloc[1:] == "holds").sum()
+        more = f" (mean of {row['of']:.0f}; {alone} alone)"
     return claim_text.difference(row, verdict) + seeds + more
 
 
@@ -219,7 +219,20 @@ def terminal(x) -> str:
     ):
         if set(verdicts) - {NOT_RUN}:
             lines.append(f"{title}: {_counts(verdicts, order)}")
-    return "\n".join(lines)
+    return "\n".join(lines) + without_effect(x)
+
+
+def without_effect(x) -> str:
+    """Return what share of cells would be within noise if no method worked; "" if nothing is
+    known."""
+    found = stored(x.spec.paper)
+    found = found[(found["claim"] == CELLS) & (found["world"] == NONE)]
+    known = found.loc[found["seeds"] == x.cells["n_seeds"].min(), "holds"]
+    if known.empty:
+        return ""
+    return (
+        f"\nIf no method had an effect, {100 * known.iloc[0]:.0f} % of cells were within noise too."
+    )
 
 
 # ---- parts of it
@@ -234,7 +247,7 @@ def gains_text(gains: pd.DataFrame) -> str:
     about = (
         "\nIn brackets: where the gain of one further pair of runs would lie with 95 %. "
         "Detectable: the smallest gain found four times in five. "
-        "p: over samples (F-GRPO App. I) and over problems.\n\n"
+        "p: over samples (F-GRPO App. I).\n\n"
     )
     head = "## Gains over the baselines\n"
     return "".join([head, counted(gains, VERDICTS), about, *lines, "\n"])
@@ -245,8 +258,7 @@ def gain_line(row: dict) -> tuple[str, str]:
     interval = f"[{_short(row['low'])}, {_short(row['high'])}]"
     where = f" {row['table']} {row['model']} {row['method']} over {row['baseline']}, "
     where += f"{row['benchmark']} {row['metric']}: printed {row['printed']:+.3g}, "
-    more = f"; p {_short(row['p_samples'])}, {_short(row['p_problems'])}"
-    more += f"; detectable {_short(row['mdd'])}"
+    more = f"; p {_short(row['p_samples'])}; detectable {_short(row['mdd'])}"
     return row["verdict"], f"{where}rerun {row['rerun']:+.3g} {interval}{more}"
 
 

@@ -17,6 +17,9 @@ its first; its four seeds belong to a simulation). `SEED_SD` is based on numbers
   noise of the samples, and a model of 0.4 M parameters is less stable. The published numbers have
   the papers' own scale and therefore take precedence.
 
+Between pass@1 and pass@256 it is linear in log k: runs that move by 1 and 2 points there, smoothly
+in their problems' log odds, move by about 1.3 at pass@8.
+
 Entropies, lengths and other means are not shares of problems. Their seed effect is a fraction of
 the number itself: the median spread of natural token entropy was 0.09 over ten earlier tables and
 is 0.04 over the study's methods. `pytest -s tests/metrics/test_noise.py` computes these numbers.
@@ -32,26 +35,37 @@ every time constant from one evaluation on. tests/metrics/test_noise.py simulate
 """
 
 from functools import cache
+from math import log
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from common.metrics.passk import estimate, estimator, pass_at_k_table
 
-SEED_SD = {"small k": 1.0, "large k": 2.0}  # points
-LARGE = 8  # a k above this is large
+SEED_SD = {"small k": 1.0, "large k": 2.0}  # points, of k = 1 and of k = LARGE and above
+LARGE = 256
 SEED_SHARE = 0.1  # as a fraction of a number that is no share of problems
 STEP_SHARE = 0.3  # as a fraction of the step of a peak
+PRIOR = 6  # degrees of freedom that these assumptions count for beside the spread of several runs
 PEAK = "steps_to_peak"  # the metric of that step
 
 
-def seed_sd(metric: str, value: float) -> float:
+def seed_sd(metric: str, value: float, unit: str = "") -> float:
     """Return the standard deviation over seeds of a trained run's number, in its own unit: points
-    for pass@k and best@k (percent), else a fraction of the number."""
+    for pass@k and best@k (percent), linear in log k, else a fraction of the number. That of a
+    percentage is at most half of what is left to 100."""
     of = estimator(str(metric))
     if of is None:
-        return (STEP_SHARE if metric == PEAK else SEED_SHARE) * abs(float(value))
-    return SEED_SD["large k" if of[1] > LARGE else "small k"]
+        sd = (STEP_SHARE if metric == PEAK else SEED_SHARE) * abs(float(value))
+        return min(sd, max(100 - value, 0) / 2) if unit == "percent" else sd
+    small, large = SEED_SD.values()
+    return small + (large - small) * min(log(of[1]) / log(LARGE), 1)
+
+
+def shrunk(variance: float, df: float, assumed: float) -> tuple[float, float]:
+    """Return an estimate of a variance with df degrees of freedom that is drawn towards the
+    `assumed` one, which counts for PRIOR, and its degrees of freedom."""
+    return (PRIOR * assumed + df * variance) / (PRIOR + df), PRIOR + df
 
 
 def sampling_variance(c: ArrayLike, n: int, of: tuple[str, int]) -> np.ndarray:

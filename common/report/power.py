@@ -1,32 +1,32 @@
-"""What share of its claims a rerun settles, by simulated reruns of the paper (power.csv)."""
+"""What a rerun recognises of its claims, by made-up reruns of the paper (power.csv)."""
 
 from collections import Counter
 from pathlib import Path
 
 import pandas as pd
 
-from common.claims.file import CLUSTER
+from common.claims.file import CLUSTER, PUBLISHED
 from common.claims.judge import judge, load
+from common.comparison.calibrate import NONE, TRUE, stored
 from common.comparison.published import published, reruns_of
 from common.comparison.spec import matches
 from common.comparison.text import table_title
 from common.config.files import REFERENCE, ROOT
 from common.experiment import Experiment
-from common.report.verdicts import simulated
+
+TIMES = {1: "one seed per row recognises", 3: "three seeds per row recognise"}
 
 
 def settled(paper: str, runs: list[Experiment], reference: Path = REFERENCE) -> pd.DataFrame:
-    """Return the claims that hold in print by the cells that `runs` rerun, and that were
-    simulated: claim, seeds, and `decided`, the share of reruns with so many seeds a row that
-    decide the claim if the printed numbers are true, with the samples that the scale states."""
+    """Return the lines of power.csv on the claims that hold in print by the cells that `runs`
+    rerun."""
     there = {(x.table, x.name) for x in runs}
     home = ROOT / "papers" / paper
     cells = published(home / "published").dropna(subset=["run"]).groupby("run")
     cells = cells.filter(lambda of_run: reruns_of(paper, of_run) <= there)
-    claims = judge(load(home / "claims.yaml"), {"published": cells})[0]
-    found = simulated(reference / paper)
-    holding = claims.loc[claims["published"] == "holds", "id"]
-    return found[(found["n"] == 0) & found["claim"].isin(holding)]
+    claims = judge(load(home / "claims.yaml"), {PUBLISHED: cells})[0]
+    found = stored(paper, reference)
+    return found[found["claim"].isin(claims.loc[claims[PUBLISHED] == "holds", "id"])]
 
 
 def unread(paper: str, runs: list[Experiment]) -> list[str]:
@@ -43,9 +43,10 @@ def unread(paper: str, runs: list[Experiment]) -> list[str]:
 
 
 def power(paper: str, runs: list[Experiment], table: str, reference: Path = REFERENCE) -> list[str]:
-    """Return one line on the claims of `table` (empty: of the rows of `runs`) that a rerun settles,
-    with as many seeds as the row that has the fewest; none where the runs train no cluster row or
-    rerun no cells of a simulated claim. A line before it names the rows that nothing reads."""
+    """Return one line on the claims of `table` (empty: of the rows of `runs`) that a rerun
+    recognises, with as many seeds as the row that has the fewest; none where the runs train no
+    cluster row or rerun no cells of a simulated claim. A line before it names the rows that nothing
+    reads."""
     trained = [x for x in runs if x.scope == CLUSTER and x.optim.steps > 0]
     seeds = min(Counter(x.name for x in trained).values(), default=0)
     lines = []
@@ -55,16 +56,17 @@ def power(paper: str, runs: list[Experiment], table: str, reference: Path = REFE
     found = settled(paper, runs, reference) if seeds else pd.DataFrame()
     if found.empty:
         return lines
-    rows = "one seed per row settles" if seeds == 1 else f"{seeds} seeds per row settle"
-    whose = " and ".join(map(table_title, table.split(","))) + "'s" if table else "these rows'"
-    shares = found.loc[found["seeds"] == seeds, "decided"]
-    if shares.empty:
+    mine = found[found["seeds"] == seeds]
+    if mine.empty:
         known = ", ".join(map(str, sorted(set(found["seeds"]))))
         return [*lines, f"power: {seeds} seeds per row were not simulated (known: {known})"]
-    never = sum(shares == 0)
-    return [
-        *lines,
-        f"power: if the printed numbers are true, {rows} {shares.sum():.2g} of {whose} "
-        f"{len(shares)} claims on average; {never or 'none'} {'is' if never == 1 else 'are'} "
-        "never settled",
-    ]
+    whose = " and ".join(map(table_title, table.split(","))) + "'s" if table else "these rows'"
+    rows = TIMES.get(seeds, f"{seeds} seeds per row recognise")
+    true = mine.loc[mine["world"] == TRUE, "holds"]
+    false = mine.loc[(mine["world"] == NONE) & (mine["truth"] != "holds"), "holds"]
+    said = (
+        f"power: if the printed numbers are true, {rows} {true.sum():.2g} of {whose} {len(true)} "
+        f"claims on average; if no method works, {false.sum():.2g} of the {len(false)} that are "
+        "false then"
+    )
+    return [*lines, said]

@@ -44,7 +44,7 @@ GPUS, WEEK_HOURS = 16, 7 * 24  # of docs/cluster-week.md
 WEEK_HEAD = [
     *["paper", "part", "GPU-hours, one seed", "weeks", "trainings in a week"],
     *["GPU-hours, three seeds", "weeks", "trainings in a week"],
-    *["claims", "decided by one seed", "by three"],
+    *["claims", "recognised by one seed", "by three"],
 ]
 METHODS_HEAD = [*HEAD[1:5], "pass@8", "answers", HEAD[5], "needs"]
 LAST, EQUAL = "after the last step", "at equal pass@1"  # readings of methods.csv
@@ -85,8 +85,8 @@ def table(reference: Path) -> str:
 
 def week(papers: list[Paper], reference: Path) -> str:
     """Return the table of docs/cluster-week.md from gpu_hours.csv (rlvr_papers/docs.py): what
-    reruns take and decide, with one seed and with three, and how many of their trainings end in a
-    week, each on the GPUs of its profile and as long as the mean of them."""
+    reruns take and recognise, with one seed and with three, and how many of their trainings end in
+    a week, each on the GPUs of its profile and as long as the mean of them."""
     titles, lines = {one.name: one.title for one in papers}, []
     stored = pd.read_csv(reference / "gpu_hours.csv")
     for (paper, part), rows in stored.groupby(["paper", "part"], sort=False):
@@ -98,8 +98,8 @@ def week(papers: list[Paper], reference: Path) -> str:
             weeks = hours * (1 / (GPUS * WEEK_HOURS))
             weeks = Range(*(float(f"{end:.2g}") for end in (weeks.low, weeks.high)))
             line += [str(hours), str(weeks), f"{Range(*ends)} of {count}"]
-        decided = ["not known" if pd.isna(x) else f"{100 * x:.0f} %" for x in rows["decided"]]
-        lines.append([*line, str(rows["claims"].iloc[0]), *decided])
+        known = ["not known" if pd.isna(x) else f"{100 * x:.0f} %" for x in rows["recognised"]]
+        lines.append([*line, str(rows["claims"].iloc[0]), *known])
     return markdown(WEEK_HEAD, lines, "llrrrrrrrrr")
 
 

@@ -77,16 +77,6 @@ def paper(name: str, home: Path, folder: Path) -> Paper:
     return Paper(name, about.paper, about.arxiv, about.brief, about.says, found)
 
 
-def simulated(folder: Path) -> pd.DataFrame:
-    """Return the rows of a paper's power.csv for reruns of all its cluster rows where the printed
-    numbers are true: claim, seeds, n (samples a problem; 0: as the scale states), and `decided`,
-    the share of such reruns that decide the claim. No rows where nothing was simulated."""
-    path = folder / "power.csv"
-    columns = ["claim", "world", "seeds", "n", "decided"]
-    found = pd.read_csv(path) if path.exists() else pd.DataFrame(columns=columns)
-    return found[found["world"] == "as_printed"].fillna({"n": 0})
-
-
 def effect(gaps: pd.DataFrame | None, row: dict, scope: str) -> str:
     """Describe one comparison by its difference and interval, several by how many hold and fail.
     None of these is corrected, so an inconclusive claim has its corrected p next to them."""
@@ -97,17 +87,26 @@ def effect(gaps: pd.DataFrame | None, row: dict, scope: str) -> str:
     p, more = rows[0][key], ""  # of the claim: all its comparisons have the same
     if row[scope] in ("inconclusive", ONE_RUN) and not pd.isna(p):
         more = f"; p = {p:.2g} after {name}'s correction"
-    if len(rows) > 1:
-        sides = Counter(row["verdict"] for row in rows)
-        known = [row["difference"] for row in rows if not pd.isna(row["difference"])]
+    alone = [row for row in rows if pd.isna(row["of"])]
+    if len(alone) > 1:
+        sides = Counter(row["verdict"] for row in alone)
+        counts = (
+            f"{sides['holds']} of {len(alone)} comparisons as claimed, {sides['fails']} against"
+        )
+        if len(rows) > len(alone):  # judged by their mean
+            return f"{_difference(rows[0])} on average; alone, {counts}{more}"
+        known = [row["difference"] for row in alone if not pd.isna(row["difference"])]
         spread = f"{_rounded(min(known))} to {_rounded(max(known))}" if known else "not known"
-        counts = f"{sides['holds']} of {len(rows)} comparisons as claimed, {sides['fails']} against"
         return f"{counts}, differences {spread}{more}"
-    one = rows[0]
+    return _difference(rows[0]) + more
+
+
+def _difference(one: dict) -> str:
+    """Return a difference with its interval, unit and measure."""
     text = _rounded(one["difference"])
     if not pd.isna(one["low"]):
         text += f" [{_rounded(one['low'])}, {_rounded(one['high'])}]"
-    return text + _unit(str(one["benchmark"]), str(one["metric"])) + more
+    return text + _unit(str(one["benchmark"]), str(one["metric"]))
 
 
 def _unit(benchmark: str, metric: str) -> str:

@@ -10,6 +10,7 @@ from scipy.stats import ttest_rel
 from common.claims.file import claim_of
 from common.claims.judge import judge
 from common.errors import UserError
+from common.metrics.paired import Interval
 
 PAIR = {"a": {"method": "A"}, "b": {"method": "B"}}
 
@@ -121,7 +122,8 @@ def test_several_links_are_one_test_and_several_claims_are_corrected():
     assert verdict(order("A", "B", "C"), rows(values))[0] == "holds"
     pairs = [[{"method": "B"}, {"method": "A"}], [{"method": "A"}, {"method": "C"}]]
     both = {"count": {"pairs": pairs, "relation": ">", "at_least": 2}}
-    # one on the wrong side fails it, and there were two to choose from: 2 x 0.033
+    # their mean is half a gap; the one on the wrong side does not fail it, for there were two to
+    # choose from, 2 x 0.033, and keeps it open
     assert verdict(both, rows(values))[0] == "inconclusive"
     stated = [("one", "A", "B"), ("two", "B", "C"), ("none", "A", "X")]
     claims = [
@@ -135,6 +137,74 @@ def test_several_links_are_one_test_and_several_claims_are_corrected():
     assert gaps["p_bh"][0] < 0.05 < gaps["p_holm"][0]
     rest = [claim_of(claim) for claim in claims]
     assert judge(rest, {"laptop": rows(values)})[0]["laptop"].tolist()[:2] == ["holds"] * 2
+
+
+def test_a_sentence_on_all_is_judged_by_the_mean():
+    """Four gains of 1, each with t = 2 over five seeds, which alone say nothing."""
+    noise = np.array([-1, -1, 0, 1, 1.0])
+    noise *= np.sqrt(5) / 2 / noise.std(ddof=1)
+    other = noise[[1, 3, 4, 0, 2]]
+    values = {"A": list(51 + noise), "B": list(51 + other), "C": list(51 - noise), "Z": [50.0] * 5}
+    pairs = [[{"method": name}, {"method": "Z"}] for name in "ABC"]
+    every = {"count": {"pairs": pairs, "relation": ">", "at_least": 3}}
+    said, numbers = verdict(every, rows(values))
+    assert said == "holds"
+    assert "0 hold, 0 fail, 3 open of 3" in numbers
+    few = {"count": every["count"] | {"at_least": 1}}
+    assert verdict(few, rows(values))[0] == "inconclusive"
+    claim = claim_of({"id": "x", "claim": "c", "source": "s", "laptop": every})
+    _, gaps, _ = judge([claim], {"laptop": rows(values)})
+    assert gaps["of"].tolist()[0] == 3
+    assert gaps["of"].isna().tolist() == [False, True, True, True]
+    assert gaps["difference"][0] == pytest.approx(1)
+    assert gaps["verdict"].tolist() == ["holds", *["inconclusive"] * 3]
+    # one that lies on the other side fails it, however high the mean
+    values["B"], values["A"] = list(49 + 0.01 * noise), list(70 + noise)
+    assert verdict(every, rows(values))[0] == "fails"
+    # numbers without seeds are read as the sentence is written
+    exact = {"A": 60.0, "B": 51.0, "C": 49.0, "Z": 50.0}
+    assert verdict(every, rows(exact))[0] == "fails"
+
+
+def test_an_order_of_three_is_judged_by_its_slope():
+    noise = np.array([-1, -1, 0, 1, 1.0]) * 1.2
+    values = {"A": list(52 + noise), "B": list(51 - noise), "C": list(50 + noise)}
+    said, numbers = verdict(order("A", "B", "C"), rows(values))
+    assert (said, numbers.startswith("on average 1")) == ("holds", True)
+    assert verdict(order("C", "B", "A"), rows(values))[0] == "fails"
+    assert verdict(order("A", "B"), rows(values))[0] == "inconclusive"
+
+
+def test_a_mean_over_pairs_on_other_problems_is_over_the_problems_of_all():
+    """b1 has three problems and b2 two; A - B is 25, 0, 50 and 50, 0 percent."""
+    frame, counts = [], []
+    for benchmark, right in (
+        ("b1", {"A": [2, 2, 4], "B": [1, 2, 2]}),
+        ("b2", {"A": [2, 4], "B": [0, 4]}),
+    ):
+        for method, c in right.items():
+            for seed in range(3):
+                about = {"table": "t", "model": "m", "method": method, "benchmark": benchmark}
+                about |= {"seed": seed, "step": 1}
+                ids = range(len(c))
+                counts.append(pd.DataFrame({"problem_id": ids, "n": 4, "c": c}).assign(**about))
+                frame.append(
+                    about
+                    | {"metric": "pass@1", "unit": "percent", "k": 1, "run_id": "r"}
+                    | {"value": 25 * np.mean(c)}
+                )
+    pairs = [[{"method": m, "benchmark": b} for m in "AB"] for b in ("b1", "b2")]
+    gain = {"mean_gain": {"pairs": pairs, "relation": ">", "value": 0}}
+    claim = claim_of({"id": "x", "claim": "c", "source": "s", "laptop": gain})
+    read = {"laptop": pd.DataFrame(frame)}, {"laptop": pd.concat(counts)}
+    _, gaps, _ = judge([claim], *read)
+    one = gaps.iloc[0]
+    assert (one["n_problems"], one["test"]) == (5, "seeds and problems")
+    assert one["difference"] == pytest.approx((25 + 25) / 2)
+    # nothing over seeds; var 625 of three and 1250 of two problems, over two benchmarks
+    interval = Interval(25, ((625 / 3 + 1250 / 2) / 4) ** 0.5, 1)
+    df = (625 / 3 + 1250 / 2) ** 2 / ((625 / 3) ** 2 / 2 + (1250 / 2) ** 2)
+    assert one["p"] == pytest.approx(Interval(25, interval.stderr, df).p(), rel=1e-6)
 
 
 def test_a_trend_is_the_slope_over_its_settings():

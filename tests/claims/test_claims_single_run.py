@@ -121,6 +121,7 @@ def test_an_average_over_benchmarks_has_its_runs_seed_once():
     ("gain", "word"),
     [
         (2.5, ONE_RUN),  # as printed, and one run cannot tell it from nothing
+        (6.5, ONE_RUN),  # nor from half of it: 2.5 are not 1.96 x 1.44
         (8.0, "holds"),
         (8.6, "holds"),  # better than printed, within noise
         (-0.1, "fails"),
@@ -169,7 +170,31 @@ def test_a_printed_average_is_tested_over_the_problems_of_its_benchmarks():
     total = variance + 2 * SEED_SD["small k"] ** 2
     whole = Interval(low.value, total**0.5, total**2 * low.df / variance**2)
     assert gap["p"] == pytest.approx(whole.p())
-    assert not np.isnan(gap["subsampling_p"])
+
+
+def test_two_shares_of_one_run_do_not_cancel():
+    """A - B of one run's numbers, each with a spread of a tenth: 11.5 - 0.6 has 1.15 of it."""
+    frame = rows({"A": [11.5], "B": [11.5]}, step=1).assign(stderr=0.0, run_id="r")
+    frame = frame.assign(metric="covariance", unit="nats", method="M", benchmark=["top", "rest"])
+    frame["value"] = [11.5, 0.6]
+    sides = [{"benchmark": name} for name in ("top", "rest")]
+    claim = CLAIM | {"cluster": {"order": sides, "relation": ">"}}
+    _, gap = decided(claim, frame)
+    assert gap["mdd"] == pytest.approx((1.96 + 0.8416) * (1.15 - 0.06), rel=1e-3)
+
+
+def test_the_spread_of_three_runs_is_drawn_towards_the_assumed_one():
+    frame = pd.concat([rows({"A": [52.0, 52.2, 52.1]}, step=1), rows({"B": [50.0] * 3}, step=0)])
+    frame = frame.assign(stderr=0.0, run_id="r")
+    _, gap = decided(CLAIM, frame)
+    assumed = SEED_SD["small k"] ** 2
+    variance = (6 * assumed + 2 * 0.01) / 8
+    assert gap["p"] == pytest.approx(Interval(2.1, (variance / 3) ** 0.5, 8).p(), rel=1e-6)
+    told = {
+        factor: judge([claim_of(CLAIM)], {"cluster": frame}, spread=factor)[0]["cluster"][0]
+        for factor in (0.5, 1.0, 2.0)
+    }
+    assert told == {0.5: "holds", 1.0: "holds", 2.0: "inconclusive"}
 
 
 def test_an_average_in_a_list_weighs_as_much_as_the_set_beside_it():

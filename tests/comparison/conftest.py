@@ -6,5 +6,5 @@ import pytest
 @pytest.fixture(scope="module", autouse=True)
 def few_draws():
     """Subsampling draws 500 times: no verdict reads its p-values."""
-    with patch("common.claims.gaps.DRAWS", 500):
+    with patch("common.comparison.gains.DRAWS", 500):
         yield

@@ -36,11 +36,11 @@ def printed(value, text, metric="pass@1"):
 
 def rerun(*values, stderr=np.nan):
     row = {"table": "t", "model": "m", "method": "A", "benchmark": "b", "metric": "pass@1"}
-    row |= {"stderr": stderr, "n_problems": 30, "run_id": "r", "step": 1}
+    row |= {"unit": "percent", "stderr": stderr, "n_problems": 30, "run_id": "r", "step": 1}
     return pd.DataFrame([row | {"value": value, "seed": i} for i, value in enumerate(values)])
 
 
-PLAIN = Spec(paper="p", title="P", published=[], own_rows=lambda root: [])
+PLAIN = Spec(paper="p", title="P", own_rows=lambda root: [])
 
 
 def judged(value, text, *values, stderr=np.nan, spec=PLAIN):
@@ -51,19 +51,20 @@ def judged(value, text, *values, stderr=np.nan, spec=PLAIN):
 
 def test_the_interval_is_where_one_further_run_would_lie():
     one = judged(50.0, "50.0", 51.0, 52.0, 53.0)
-    # mean 52, sd 1, t_2(0.975) = 4.302653: 4.302653 * sqrt(4/3) = 4.968276, and 0.05 of rounding
+    # mean 52, sd 1 as assumed, t_8(0.975) = 2.306004: 2.306004 * sqrt(4/3) = 2.662744, and 0.05 of
+    # rounding
     assert (one["rerun"], one["difference"], one["n_seeds"]) == (52.0, 2.0, 3)
-    assert one["low"] == pytest.approx(52 - 4.968276 - 0.05, abs=1e-5)
-    assert one["high"] == pytest.approx(52 + 4.968276 + 0.05, abs=1e-5)
+    assert one["low"] == pytest.approx(52 - 2.662744 - 0.05, abs=1e-5)
+    assert one["high"] == pytest.approx(52 + 2.662744 + 0.05, abs=1e-5)
     assert one["verdict"] == "within noise"
-    assert judged(46.9, "46.9", 51.0, 52.0, 53.0)["verdict"] == "differs"
-    assert judged(47.0, "47.0", 51.0, 52.0, 53.0)["verdict"] == "within noise"  # by its rounding
+    assert judged(49.2, "49.2", 51.0, 52.0, 53.0)["verdict"] == "differs"
+    assert judged(49.3, "49.3", 51.0, 52.0, 53.0)["verdict"] == "within noise"  # by its rounding
 
 
-def test_seeds_that_are_alike_have_the_interval_of_one():
+def test_seeds_that_are_alike_have_most_of_the_assumed_spread():
     one, three = (judged(99.0, "99.0", *[100.0] * n, stderr=0.0) for n in (1, 3))
-    half = 1.96 * np.sqrt(2) * SEED_SD["small k"]
-    for found in (one, three):
+    halves = np.array([1.96 * np.sqrt(2), 2.306004 * np.sqrt(6 / 8 * 4 / 3)]) * SEED_SD["small k"]
+    for found, half in zip((one, three), halves, strict=True):
         assert (found["low"], found["high"]) == (pytest.approx(100 - half - 0.05), 100.0)
         assert found["verdict"] == "within noise"
 
@@ -201,7 +202,7 @@ def test_closed_forms_are_compared_digit_by_digit():
     assert table[["low", "high"]].isna().all(axis=None)  # nothing was sampled
 
 
-WHOLE = {"title": "Sixth", "published": [], "own_rows": "papers.f_grpo.compare.own_rows"}
+WHOLE = {"title": "Sixth", "own_rows": "papers.f_grpo.compare.own_rows"}
 LOGGED = {"title": "t", "column": "entropy"}
 PLOT = {"caption": "Fig. 1: c", "model": "M", "methods": ["A"], "curves": [LOGGED]}
 
@@ -214,8 +215,8 @@ def figure(**changes) -> dict:
     ("changes", "key", "value"),
     [
         ({"titel": 1}, "titel", 1),
-        ({"published": None}, "published", None),
-        ({"published": [{"table": "t1", "caption": "c"}]}, "published.0.columns", ""),
+        ({"averages": None}, "averages", None),
+        ({"not_reproducible": [{"where": {"table": "t1"}}]}, "not_reproducible.0.why", ""),
         ({"own_rows": "papers.f_grpo.compare.no"}, "own_rows", "papers.f_grpo.compare.no"),
         ({"gains": [["A"]]}, "gains.0.1", ""),
         (figure(method="A"), "figures.fig1.method", "A"),
@@ -242,7 +243,7 @@ def test_a_comparison_without_its_file_or_a_key_is_refused(tmp_path, monkeypatch
     with refuses_file(path := tmp_path / "papers" / "sixth" / "compare.yaml"):
         spec_of("sixth")
     write(path, "title: Sixth")
-    with refuses("published", "") as caught:
+    with refuses("own_rows", "") as caught:
         spec_of("sixth")
     assert str(path) in str(caught.value)
 

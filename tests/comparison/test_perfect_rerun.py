@@ -52,7 +52,10 @@ EXPECTED = {
         scales=("cluster", "cluster_v2", "gpu"),
         filled=2914,
         unfilled={},
-        apart={"mean_gain_ood": "holds"},  # asked of a rerun is what Table 1's cells give (INC001)
+        apart={
+            "mean_gain_ood": "holds",  # asked of a rerun is what Table 1's cells give (INC001)
+            "focal_pass1": "holds",  # on average: one of nine pairs in print is 1.2 points lower
+        },
         figures={
             **dict.fromkeys(("cluster_fig1b", "cluster_fig1c"), 2 * 4),
             **{f"cluster_table12_v2_{base}": 2 * SETS * 9 for base in BASES},
@@ -80,6 +83,7 @@ EXPECTED = {
                 ),
                 "fails",
             ),
+            "over_standard": "holds",  # on average
             # all made-up trainings log one entropy and one reward, and end at one accuracy
             **dict.fromkeys(
                 (
@@ -118,6 +122,7 @@ EXPECTED = {
         },
         apart={
             "power_5": "holds",  # 3.1 is not the printed 2.56, and within a run's noise
+            "best_aime_32b": "holds",  # on average
             # a made-up run of a method without printed cells solves nothing
             **dict.fromkeys(("pass_at_k_driven", "target_half"), "fails"),
             # all made-up trainings log one entropy, and have one plateau
@@ -185,7 +190,7 @@ EXPECTED = {
 def few_draws():
     """Take a fiftieth of the draws of F-GRPO's App. I. All of them take two thirds of the
     comparison's time; test_gains.py compares with all of them."""
-    with patch("common.claims.gaps.DRAWS", 1000):
+    with patch("common.comparison.gains.DRAWS", 1000):
         yield
 
 
@@ -291,8 +296,9 @@ def test_three_seeds_are_means_with_intervals_over_seeds(tmp_path):
     assert set(cells["n_seeds"]) == {3}
     assert set(cells["verdict"]) == {"within noise"}
     assert cells["difference"].abs().max() < 0.1  # the mean of three is as printed
-    half = 4.303 * (1 + 1 / 3) ** 0.5 + 0.05  # t with 2 degrees of freedom; half a printed digit
-    assert ((cells["high"] - cells["low"]) / 2 - half).abs().max() < 0.3
+    # t with 2 + 6 degrees of freedom, and half a printed digit; the samples of a set add to it
+    half = 2.306 * (1 + 1 / 3) ** 0.5 + 0.05
+    assert ((cells["high"] - cells["low"]) / 2).between(0.95 * half, 1.5 * half).all()
     claim = "cw_grpo_avg_15b"
     gaps = result.gaps[(result.gaps["scope"] == "cluster") & (result.gaps["claim"] == claim)]
     assert set(gaps["n_seeds"]) == {3}

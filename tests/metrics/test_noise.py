@@ -22,6 +22,7 @@ from common.metrics.noise import (
     sampling_sd,
     sampling_variance,
     seed_sd,
+    shrunk,
 )
 
 RUNS = 12  # of one curve: 66 pairs
@@ -101,8 +102,16 @@ def test_our_own_seeds_scatter_by_as_much():
 def test_a_metric_has_the_spread_of_its_k():
     assert seed_sd("pass@1", 40.0) == seed_sd("AVG@8", 40.0) == SEED_SD["small k"]
     assert seed_sd("pass@256", 70.0) == SEED_SD["large k"]
-    assert seed_sd(f"PASS@{LARGE}", 70.0) == seed_sd("best@8", 70.0) == SEED_SD["small k"]
+    assert seed_sd(f"PASS@{LARGE}", 70.0) == seed_sd("pass@4096", 70.0) == SEED_SD["large k"]
+    # log 8 is 3/8 of log 256, log 16 half of it
+    assert (seed_sd("best@8", 70.0), seed_sd("pass@16", 70.0)) == pytest.approx((1.375, 1.5))
     assert seed_sd("token_entropy", -0.5) == pytest.approx(SEED_SHARE * 0.5)
+    assert seed_sd("rank1_share", 96.0, "percent") == pytest.approx(2.0)  # half of what is left
+    assert seed_sd("rank1_share", 40.0, "percent") == pytest.approx(4.0)
+
+
+def test_an_estimate_is_drawn_towards_what_is_assumed():
+    assert shrunk(9.0, 2, 1.0) == ((6 * 1 + 2 * 9) / 8, 8)
 
 
 def peak_of(rng: np.random.Generator, time_constant: float) -> int:

@@ -40,7 +40,7 @@ ON = {"rl": RL, "reading": RL, "refused": RL, "exact": EXACT, "toys": TOY, "sile
 
 
 def gap(table: str = "strong", **changed) -> dict:
-    row = {"claim": "rl", "scope": "laptop", "table": table, "benchmark": "rare"}
+    row = {"claim": "rl", "scope": "laptop", "of": None, "table": table, "benchmark": "rare"}
     row |= {"metric": "pass@64", "difference": 7.09, "low": 3.39, "high": 10.8, "p_holm": 0.12}
     return row | {"p_bh": 0.06, "verdict": "holds", "family": "primary"} | changed
 
@@ -105,6 +105,12 @@ def test_only_papers_with_committed_verdicts_are_papers(tmp_path):
             [gap(), gap(difference=-2.0, verdict="fails")],
             "holds",
             "1 of 2 comparisons as claimed, 1 against, differences -2.0 to 7.1",
+        ),
+        (
+            [gap(of=2), gap(), gap(verdict="inconclusive")],
+            "holds",
+            "7.1 [3.4, 10.8] points of rare pass@64 on average; alone, 1 of 2 comparisons as "
+            "claimed, 0 against",
         ),
         (None, "not run", "first"),
     ],
