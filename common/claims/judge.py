@@ -132,7 +132,7 @@ class Evidence:
         if self.whole is None:
             return _partial(towards, n), fails
         mean, against_mean = self.sides_of(self.whole)
-        return (1.0 if min(against) < 0.05 else mean), min(fails, against_mean)
+        return (1.0 if min(against) < 0.05 else mean), min(1.0, 2 * min(fails, against_mean))
 
     @property
     def p(self) -> float:

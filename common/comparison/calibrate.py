@@ -116,9 +116,7 @@ class Plan:
         cells["block"] = cells.groupby(["run", "benchmark"], sort=False, dropna=False).ngroup()
         known, places = asked(paper), zip(runs, cells["benchmark"], strict=True)
         told = [known.get((*run, name)) or known.get(run, (1, True)) for run, name in places]
-        k = cells["of"].map(lambda of: of[1], na_action="ignore").fillna(1)
-        k = k.groupby(cells["block"]).transform("max").astype(int)
-        cells["n_samples"] = np.maximum([n for n, _ in told], k)
+        cells["n_samples"] = [n for n, _ in told]
         cells["step"] = [int(trained) for _, trained in told]
         names = cells["benchmark"].str.replace(OF_STEP, "", regex=True)
         sizes = names.map(self.spec.problems).fillna(UNSTATED)

@@ -1,13 +1,16 @@
 """docs/evidence.md by simulation: false verdicts, coverage and power of the protocol at the sizes
 that reruns have. Prints what the page's table says (pytest -s)."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from common.claims.gaps import combine
-from common.claims.judge import _partial
+from common.claims.gaps import Gap, combine
+from common.claims.judge import Evidence, _partial
 from common.claims.select import Found
 from common.metrics.bootstrap import benjamini_hochberg, holm
+from common.metrics.paired import Interval
 
 PROBLEMS = 200  # of a laptop benchmark
 STDERR = 2.0  # points, of a difference
@@ -65,6 +68,25 @@ def test_a_claim_of_nine_comparisons_is_one_test(alike):
         held = np.array([_partial(list(x), n) for x in towards]) < 0.05
         failed = np.array([_partial(list(x), 9 - n + 1) for x in against]) < 0.05
         assert (held | failed).mean() <= 0.055
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("alike", [0.0, 0.9])
+def test_a_sentence_on_all_of_nine_is_one_test_of_their_mean(alike):
+    """None differs: one verdict in twenty at most. Each is 1.5 standard errors ahead: as single
+    comparisons they say nothing, and their mean does, the more the less they go together."""
+    rng, form = np.random.default_rng(int(10 * alike)), SimpleNamespace(null=0, up=True, at_least=9)
+    words = {0.0: [], 1.5: []}
+    for ahead, found in words.items():
+        for _ in range(2000):
+            t = ahead + np.sqrt(alike) * rng.normal() + np.sqrt(1 - alike) * rng.normal(size=9)
+            gaps = [Gap((), Interval(x, 1.0, 1e6)) for x in t]
+            mean = Gap((), Interval(t.mean(), (alike + (1 - alike) / 9) ** 0.5, 1e6))
+            found.append(Evidence("rest", form, gaps, mean).verdict(np.nan))
+    assert np.mean([word != "inconclusive" for word in words[0.0]]) <= 0.055
+    holds = np.mean([word == "holds" for word in words[1.5]])
+    assert holds > (0.3 if alike else 0.95)
+    assert np.mean([word == "fails" for word in words[1.5]]) <= 0.005
 
 
 @pytest.mark.sweep

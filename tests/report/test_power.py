@@ -77,6 +77,6 @@ def test_rows_that_no_claim_and_no_cell_is_of_are_named(paper, scale, names):
 def test_two_lines_where_some_rows_are_read():
     first, second = power("over_sharpening", runs_of("over_sharpening", scale="cluster"), "")
     assert "(qwen3_8b_filter_batch)" in first
-    assert "settle" in second
+    assert "recognise" in second
     (line,) = power("over_sharpening", runs_of("over_sharpening", scale="cluster_bare"), "")
     assert " 18 of the rows" in line
