@@ -89,8 +89,9 @@ def calibrate(paper: str, draws: int) -> pd.DataFrame:
         true = plan.truth(x)
         truth = plan.judged(plan.rows(true, 1), spread=1e-3).set_index("id")["mean"]
         for seeds in SEEDS:
-            rng = np.random.default_rng([number, seeds])
-            drawn = pd.concat([plan.rerun(true, rng, seeds) for _ in range(draws)])
+            # the first seeds of a draw are the same, however many there are
+            rngs = [np.random.default_rng([number, draw]) for draw in range(draws)]
+            drawn = pd.concat([plan.rerun(true, rng, seeds) for rng in rngs])
             by_claim = drawn.groupby("claim", sort=False, as_index=False)
             lines = by_claim.agg({"holds": "mean", "fails": "mean", "mdd": "median"})
             lines = lines.assign(world=world, seeds=seeds, draws=draws)

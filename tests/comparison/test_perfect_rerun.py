@@ -247,6 +247,8 @@ def test_every_claim_gets_its_printed_verdict_or_one_run_cannot_tell(whole):
                 behind = result.gaps[result.gaps["claim"] == name].query("scope == 'cluster'")
                 assert (behind["mdd"] > 0).all() or (behind["difference"] == 0).all()
             assert "single run" in numbers
+    held = [(verdicts[name] == "holds").sum() for name in ("cluster_at_half", "cluster")]
+    assert held[0] >= held[1] > (verdicts["cluster_at_twice"] == "holds").sum()
     gaps = result.gaps[result.gaps["scope"] == "cluster"]
     assert set(gaps["claim"]) == judged
     assert gaps["test"].str.startswith("single run").all()
