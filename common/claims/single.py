@@ -31,7 +31,7 @@ def run_noise(terms: Sequence[tuple[float, Found]], assumed: float = 1.0) -> tup
     the metric's largest number here, because a drop near 0 is a difference of numbers that are not
     near 0. Then two numbers of one run would cancel, so the sum of their own effects counts if it
     is larger."""
-    samples, largest = 0.0, {}
+    samples, largest = 0.0, dict[str, float]()
     seeds: dict[tuple, np.ndarray] = {}  # run -> the sum of its effects, in both ways
     random = [(weight, *x.first_run) for weight, x in terms if x.seeds is not None]
     for row in (row for _, rows, _ in random for row in rows):

@@ -227,7 +227,8 @@ class Plan:
 def asked(paper: str) -> dict[tuple, tuple[int, bool]]:
     """Return (samples a problem, whether it is trained) of a cluster's runs, by table, label and
     model, and by these and the benchmark."""
-    found, config = {}, scales_of(paper, "scale=cluster")
+    found: dict[tuple, tuple[int, bool]] = {}
+    config = scales_of(paper, "scale=cluster")
     for name, scale in config.scales.items():
         for sweep in scale.sweeps if name.startswith(("cluster", "gpu")) else ():
             runs = runs_of(config, sweep)
