@@ -245,7 +245,8 @@ def test_every_claim_gets_its_printed_verdict_or_one_run_cannot_tell(whole):
             assert word in (expected.apart.get(name, printed), ONE_RUN), (name, numbers)
             if word == ONE_RUN:
                 behind = result.gaps[result.gaps["claim"] == name].query("scope == 'cluster'")
-                assert (behind["mdd"] > 0).all() or (behind["difference"] == 0).all()
+                known = behind["mdd"].dropna()  # a slope has none
+                assert (known > 0).all() or (behind["difference"] == 0).all()
             assert "single run" in numbers
     held = [(verdicts[name] == "holds").sum() for name in ("cluster_at_half", "cluster")]
     assert held[0] >= held[1] > (verdicts["cluster_at_twice"] == "holds").sum()
@@ -298,9 +299,10 @@ def test_three_seeds_are_means_with_intervals_over_seeds(tmp_path):
     assert set(cells["n_seeds"]) == {3}
     assert set(cells["verdict"]) == {"within noise"}
     assert cells["difference"].abs().max() < 0.1  # the mean of three is as printed
-    # t with 2 + 6 degrees of freedom, and half a printed digit; the samples of a set add to it
+    # t with 2 + 6 degrees of freedom, and half a printed digit; the samples of a set add to it, and
+    # of a model that was not trained less is assumed
     half = 2.306 * (1 + 1 / 3) ** 0.5 + 0.05
-    assert ((cells["high"] - cells["low"]) / 2).between(0.95 * half, 1.5 * half).all()
+    assert ((cells["high"] - cells["low"]) / 2).between(0.6 * half, 1.5 * half).all()
     claim = "cw_grpo_avg_15b"
     gaps = result.gaps[(result.gaps["scope"] == "cluster") & (result.gaps["claim"] == claim)]
     assert set(gaps["n_seeds"]) == {3}
