@@ -52,7 +52,8 @@ from common.sweeps.plan import evaluations_of, runs_of, scales_of
 TRUE, NONE = "as printed", "no effect"
 WORLDS = {TRUE: 1.0, "half": 0.5, NONE: 0.0, "opposite": -1.0}  # world -> x
 SEEDS = (1, 3, 5)
-CELLS, GAINS, KINDS = "(cells)", "(gains)", {True: "true", False: "not true"}
+CELLS, GAINS, AVERAGE = "(cells)", "(gains)", "holds on average"
+KINDS = {"holds": "true", AVERAGE: "true on average"}
 COLUMNS = ["claim", "world", "seeds", "draws", "holds", "fails", "truth", "mdd"]
 SPREAD = 3.0  # of log odds where one k is printed; at pass@1 of 25 percent, pass@256 is 75
 SPREADS = (0.5, 1, 2, 3, 4, 6, 10, 20, 60)
@@ -76,8 +77,8 @@ def stored(paper: str, reference: Path = REFERENCE) -> pd.DataFrame:
 
 def recognised(table: pd.DataFrame) -> pd.DataFrame:
     """Return by world and number of seeds, in percent: how many of the claims that are true hold
-    and fail, how many of the others, and the same of CELLS and GAINS."""
-    of = table["claim"].where(table["truth"].isna(), table["truth"].eq("holds").map(KINDS))
+    and fail, how many of those that are not, and the same of CELLS and GAINS."""
+    of = table["claim"].where(table["truth"].isna(), table["truth"].map(KINDS).fillna("not true"))
     shares = (100 * table[["holds", "fails"]]).groupby([table["world"], table["seeds"], of]).mean()
     return shares.unstack().round(1)
 
@@ -87,7 +88,7 @@ def calibrate(paper: str, draws: int) -> pd.DataFrame:
     plan, found = Plan(paper), []
     for number, (world, x) in enumerate(WORLDS.items()):
         true = plan.truth(x)
-        truth = plan.judged(plan.rows(true, 1), spread=1e-3).set_index("id")["mean"]
+        truth = plan.judged(plan.rows(true, 1), spread=1e-3).set_index("id")["truth"]
         for seeds in SEEDS:
             # the first seeds of a draw are the same, however many there are
             rngs = [np.random.default_rng([number, draw]) for draw in range(draws)]
@@ -161,13 +162,14 @@ class Plan:
         return pd.concat([rows, *averages(self.spec, rows)], ignore_index=True)
 
     def judged(self, rows: pd.DataFrame, counts: Counts | None = None, spread: float = 1.0):
-        """Return the claims that these rows decide, with `mdd`, and the verdict of the `mean` of a
-        sentence on all of several, which is the claim's own elsewhere."""
+        """Return the claims that these rows decide, with `mdd` and, if the rows are true, `truth`:
+        the verdict, or AVERAGE where only the mean of a sentence on all of several is as said."""
         read = {CLUSTER: rows}, {CLUSTER: counts}, self.spec.averages
         claims, gaps, _ = judge.judge(self.claims, *read, spread=spread)
         mean = gaps[gaps["of"].notna()].set_index("claim")["verdict"]
         claims = claims.assign(mdd=claims["id"].map(gaps.groupby("claim")["mdd"].median()))
-        claims["mean"] = claims["id"].map(mean).fillna(claims[CLUSTER])
+        average = claims["id"].map(mean).eq("holds") & claims[CLUSTER].eq("fails")
+        claims["truth"] = claims[CLUSTER].mask(average, AVERAGE)
         return claims[~claims[CLUSTER].isin(judge.WITHOUT)]
 
     def rerun(self, truth: pd.Series, rng: np.random.Generator, seeds: int) -> pd.DataFrame:

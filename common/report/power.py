@@ -7,7 +7,7 @@ import pandas as pd
 
 from common.claims.file import CLUSTER, PUBLISHED
 from common.claims.judge import judge, load
-from common.comparison.calibrate import NONE, TRUE, stored
+from common.comparison.calibrate import KINDS, NONE, TRUE, stored
 from common.comparison.published import published, reruns_of
 from common.comparison.spec import matches
 from common.comparison.text import table_title
@@ -63,7 +63,7 @@ def power(paper: str, runs: list[Experiment], table: str, reference: Path = REFE
     whose = " and ".join(map(table_title, table.split(","))) + "'s" if table else "these rows'"
     rows = TIMES.get(seeds, f"{seeds} seeds per row recognise")
     true = mine.loc[mine["world"] == TRUE, "holds"]
-    false = mine.loc[(mine["world"] == NONE) & (mine["truth"] != "holds"), "holds"]
+    false = mine.loc[(mine["world"] == NONE) & ~mine["truth"].isin(KINDS), "holds"]
     said = (
         f"power: if the printed numbers are true, {rows} {true.sum():.2g} of {whose} {len(true)} "
         f"claims on average; if no method works, {false.sum():.2g} of the {len(false)} that are "

@@ -6,7 +6,17 @@ import pytest
 from scipy.special import expit
 
 from common.comparison import calibrate
-from common.comparison.calibrate import CELLS, GAINS, NONE, SEEDS, TRUE, WORLDS, Plan, stored
+from common.comparison.calibrate import (
+    AVERAGE,
+    CELLS,
+    GAINS,
+    NONE,
+    SEEDS,
+    TRUE,
+    WORLDS,
+    Plan,
+    stored,
+)
 from common.config.files import papers
 
 PAPERS = papers()
@@ -86,6 +96,7 @@ def test_every_claim_that_printed_cells_decide_has_a_line(table):
 def test_a_faithful_rerun_is_recognised_more_with_more_seeds_and_a_false_one_is_not(table):
     _, lines = table
     lines = lines[lines["truth"].notna()]
+    lines = lines[lines["truth"] != AVERAGE]  # whether it holds or fails, it is right
     true = lines["truth"] == "holds"
     mean = lines.groupby(["world", "seeds", true])[["holds", "fails"]].mean()
     first, third, fifth = (mean.loc[(TRUE, seeds, True), "holds"] for seeds in SEEDS)
