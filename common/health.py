@@ -66,13 +66,15 @@ def findings(rows: Sequence[dict]) -> list[Finding]:
     """Return the problems that the last rows of a training curve show long enough to report."""
     found = []
     for rule in RULES:
-        steps = 0
+        wrong: list[float] = []
         for row in reversed(rows):
-            if rule.column not in row or not rule.wrong(row[rule.column]):
+            value = row.get(rule.column, 0.0)
+            value = math.nan if value is None else value  # in rows of older runs with verl
+            if rule.column not in row or not rule.wrong(value):
                 break
-            steps += 1
-        if steps >= rule.warn:
-            found.append(Finding(rule, steps, rows[-1][rule.column]))
+            wrong.append(value)
+        if len(wrong) >= rule.warn:
+            found.append(Finding(rule, len(wrong), wrong[0]))
     return found
 
 

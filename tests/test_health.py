@@ -19,6 +19,11 @@ UNWELL = [
 ]
 
 
+UNWELL += [({column: None}, warn, stop) for column, warn, stop in [  # as verl's log has NaN
+    ("grad_norm", 1, 3), ("rollout_difference_mean", 3, 10)
+]]  # fmt: skip
+
+
 def found(*rows: dict) -> list[tuple[str, int, bool]]:
     return [(one.rule.column, one.steps, one.stops) for one in findings(rows)]
 
@@ -35,6 +40,11 @@ def test_each_rule_warns_first_and_then_stops(wrong, warn, stop):
 
 def test_what_is_not_logged_is_not_judged():
     assert found() == found(*[{"reward": 0.0}] * 200) == found(*[WELL] * 200) == []
+
+
+def test_a_finding_of_a_row_with_null_can_be_said():
+    (one,) = findings([WELL | {"grad_norm": None}])
+    assert "grad_norm=nan" in str(one)
 
 
 def test_a_guard_says_a_finding_once_and_ends_a_run_only_if_it_may(capsys):

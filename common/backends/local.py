@@ -111,6 +111,7 @@ def train(
                 if saving.due(step) or step == x.optim.steps:
                     with saving.timed(step):
                         checkpoint.save(run.path / "checkpoint.pt", loop)
+            guard.check()
         scores = loop.evaluations.last(loop.step, told=progress)
         amend(run.path / "metrics.jsonl", loop.step, scores)
         send({"step": loop.step} | scores)
@@ -208,7 +209,7 @@ class Loop:
             updates.append(self.update(mini_batch, advantages[start : start + size]))
         row |= self.sampler.learn(batch, drawn)
         self.step = step
-        return {"step": step} | row | pd.DataFrame(updates).mean().to_dict()
+        return {"step": step} | row | pd.DataFrame(updates).mean(skipna=False).to_dict()
 
     # ---- prompts -> rollout -> verdicts -> rewards
 

@@ -415,6 +415,34 @@ def test_a_gradient_that_is_not_finite_leaves_the_weights_alone(tiny, tmp_path, 
     assert all(map(torch.equal, before, loop.model.parameters()))
 
 
+def test_one_mini_batch_of_two_without_a_finite_gradient_shows(tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr(countdown, "verify", made_up)
+    loop = make_loop(tiny("optim.mini_batches=2"), tmp_path)
+    original, calls = loop.update, []
+
+    def update(*given):
+        calls.append(original(*given))
+        return calls[-1] | ({"grad_norm": math.nan} if len(calls) == 2 else {})
+
+    monkeypatch.setattr(loop, "update", update)
+    row = loop.one_step(1)
+    assert math.isnan(row["grad_norm"])
+    assert row["loss"] == pytest.approx(sum(one["loss"] for one in calls) / 2)
+
+
+@pytest.mark.trains
+def test_a_run_that_breaks_a_rule_in_its_last_steps_is_not_finished(tiny, monkeypatch):
+    original, x = local.Loop.one_step, tiny("optim.steps=3")
+    lost = {"grad_norm": math.nan}
+    monkeypatch.setattr(local.Loop, "one_step", lambda *given: original(*given) | lost)
+    for _ in range(2):
+        with refuses("grad_norm", "nan"):
+            train(x, progress=False)
+    run = Path(x.results_dir, x.paper, x.run_id)
+    assert checkpoint.step(run / "checkpoint.pt") == 3
+    assert not (run / "DONE").exists()
+
+
 @pytest.mark.trains
 def test_a_run_whose_gradient_is_never_finite_ends_after_a_checkpoint(tiny, monkeypatch):
     original, x = recorded.log_probs, tiny("optim.steps=5", "checkpoint_every=9")

@@ -3,7 +3,9 @@
 import asyncio
 import io
 import json
+import math
 import sys
+import threading
 import time
 from contextlib import nullcontext
 from pathlib import Path
@@ -21,6 +23,7 @@ from common.backends.verl import backend, data, reward, rows
 from common.backends.verl.checkpoints import LATEST
 from common.errors import UserError
 from common.experiment import load
+from common.health import Guard
 from common.models.pretrain import tokenizer
 from common.results.files import read_jsonl, write_json
 from common.types import Prompt, Verdict
@@ -177,6 +180,43 @@ def test_every_column_is_found_in_a_line_that_verl_has_logged():
     assert set(rows.COLUMN_OF) - set(data) == absent
 
 
+def test_a_null_of_verls_log_is_not_a_number(tmp_path):
+    """verl writes NaN and inf as null; the cluster's tests have the same through its own logger."""
+    values = {"rlvr/reward": 0.5, "rlvr/pass@1/natural": None, "method/alpha": None}
+    line = json.loads(json.dumps({"step": 3, "data": values | {"actor/grad_norm": None}}))
+    row = rows.curve_row(line)
+    assert {key for key, value in row.items() if math.isnan(value)} == {
+        "grad_norm", "alpha", "pass@1/natural"
+    }  # fmt: skip
+    assert math.isnan(rows.scores(line)["pass@1/natural"])
+    guard = Guard([row, row], stops=True)
+    guard.see(row)
+    with refuses("grad_norm", "nan"):
+        guard.check()
+
+
+@pytest.mark.parametrize("stops", [True, False])
+def test_a_run_that_breaks_a_rule_in_its_last_steps_is_not_finished(stops, tmp_path, monkeypatch):
+    x = load([*TINY, f"results_dir={tmp_path}", f"stop_rules={stops}"], "f_grpo")
+    run, ended = tmp_path / x.paper / x.run_id, []
+    place = SimpleNamespace(work=run / "work")
+
+    def prepare(*_):
+        lines = [json.dumps({"step": step, "reward": 0, "grad_norm": None}) for step in (4, 5, 6)]
+        (run / "metrics.jsonl").write_text("\n".join(lines) + "\n")
+        return 1, 1
+
+    monkeypatch.setattr(backend.config, "tree", lambda: None)
+    for name, value in {"place_of_this_machine": place, "layout_keys": {}, "launch_settings": None,
+                        "sets": {}}.items():  # fmt: skip
+        monkeypatch.setattr(backend, name, lambda *_, value=value, **__: value)
+    monkeypatch.setattr(backend, "prepare", prepare)
+    monkeypatch.setattr(backend, "finish", lambda *_: ended.append(True))
+    with refuses("grad_norm", "nan") if stops else nullcontext():
+        backend.train(x, progress=False)
+    assert bool(ended) is not stops
+
+
 def test_a_row_that_a_kill_kept_from_the_log_is_in_the_checkpoint(tmp_path):
     curve = tmp_path / "metrics.jsonl"
     curve.write_text('{"step": 1}\n')
@@ -255,6 +295,52 @@ def test_rewards_keep_the_verdict_and_are_judged_in_batches(tmp_path, monkeypatc
     assert [score["outcome"] for score in scores] == ["correct", "wrong", "correct"]
     assert json.loads(scores[1]["parsed"]) is None
     assert max(sizes) > 1
+
+
+def test_a_cancelled_request_keeps_no_other_waiting():
+    """Neither its batch, nor a later one; nor does it make a verifier's fault."""
+    begun, go_on = threading.Event(), threading.Event()
+
+    def verify(pairs):
+        begun.set()
+        assert go_on.wait(60)
+        if ("fails", "1") in pairs:
+            raise UserError("verifier nonsense: cannot be trusted")
+        return [Verdict("correct", 1.0)] * len(pairs)
+
+    async def run(first: str):
+        begun.clear(), go_on.clear()
+        batcher = reward.Batcher(verify)
+        jobs = [asyncio.create_task(batcher.verdict(text, "1")) for text in (first, "1")]
+        await asyncio.to_thread(begun.wait, 60)
+        jobs[0].cancel()
+        await asyncio.sleep(0)
+        go_on.set()
+        mate = await asyncio.wait_for(asyncio.gather(jobs[1], return_exceptions=True), 20)
+        return *mate, await asyncio.wait_for(batcher.verdict("later", "1"), 20)
+
+    right = Verdict("correct", 1.0)
+    assert asyncio.run(run("1")) == (right, right)
+    failed, later = asyncio.run(run("fails"))
+    assert isinstance(failed, UserError)
+    assert later == right
+
+
+def test_a_cancelled_request_is_no_fault_of_the_verifier(tmp_path, monkeypatch):
+    """Else a launch that another fault has ended would not be tried again."""
+    file, x = str(tmp_path / "judge.json"), load([*TINY], "f_grpo")
+    batcher = reward.Batcher(lambda pairs: [Verdict("correct", 1.0)])
+    monkeypatch.setattr(reward, "_start", lambda _: (x.reward, batcher))
+
+    async def cancelled():
+        job = asyncio.create_task(reward.judge("natural", "1", "1", {}, file))
+        await asyncio.sleep(0)
+        job.cancel()
+        await job
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(cancelled())
+    assert not (tmp_path / reward.FAULT).exists()
 
 
 def test_a_verifier_that_fails_is_no_zero(tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 """Our trainer around verl's own steps: what it logs, saves and stops for. Nothing is trained."""
 
+import math
 import os
 import subprocess
 import sys
@@ -11,12 +12,14 @@ from tiny import ROOT
 
 pytest.importorskip("verl", reason="verl is not installed here: make test-cluster runs these")
 
+import numpy as np
 from omegaconf import OmegaConf
 
 from common.backends import saving as clock
-from common.backends.verl import experiment_trainer
+from common.backends.verl import experiment_trainer, process, rows
 from common.backends.verl.experiment_trainer import ExperimentTrainer, observed
 from common.backends.verl.trainer import MethodTrainer
+from common.health import findings
 from common.results.files import read_jsonl
 
 
@@ -33,6 +36,21 @@ def test_a_step_is_summed_up_as_the_local_loop_does():
         reward=-0.5, solve_rate=0.25, active_groups=0.5, unparsed=0.25, timeout=0.25, error=0,
         response_length=6, truncated=0.25,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("lost", [math.nan, math.inf, -math.inf])
+def test_what_verls_own_logger_has_written_of_a_lost_gradient_is_read(lost, tmp_path, monkeypatch):
+    from verl.utils.tracking import FileLogger
+
+    path = tmp_path / "metrics.jsonl"
+    monkeypatch.setenv("VERL_FILE_LOGGER_PATH", str(path))
+    logger = FileLogger("project", "name")
+    logger.log({"rlvr/reward": 0.5, "actor/grad_norm": np.float32(lost)}, step=1)
+    logger.finish()
+    (line,), _ = process._whole_lines(path, 0)
+    row = rows.curve_row(line)
+    assert math.isnan(row["grad_norm"])
+    assert [one.rule.column for one in findings([row])] == ["grad_norm"]
 
 
 @pytest.fixture

@@ -101,6 +101,7 @@ def train(
                     f"backend=verl: ended without an error and without progress, see "
                     f"{place.work / 'log'}"
                 )
+    Guard(whole_rows(run.path / "metrics.jsonl"), x.stop_rules).check()
     finish(x, run, place)
     return run.path
 

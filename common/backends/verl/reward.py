@@ -53,10 +53,12 @@ class Batcher:
                 verdicts = await asyncio.to_thread(self.verify, [pair for pair, _ in batch])
             except BaseException as error:
                 for _, future in batch:
-                    future.set_exception(error)
+                    if not future.done():  # its request was cancelled
+                        future.set_exception(error)
             else:
                 for (_, future), verdict in zip(batch, verdicts, strict=True):
-                    future.set_result(verdict)
+                    if not future.done():
+                        future.set_result(verdict)
         self.task = None
 
 
@@ -85,6 +87,8 @@ async def judge(
     try:
         values, batcher, file = _start(described)
         verdict = await batcher.verdict(solution_str, reference(file, ground_truth))
+    except asyncio.CancelledError:  # by verl, and no fault of the verifier
+        raise
     except BaseException as error:
         fault = f"{type(error).__name__}: {error}"[:4000] + "\n"
         write(Path(described).with_name(FAULT), fault)

@@ -1,6 +1,7 @@
 """Reads verl's output as rows of our results store. Nothing here imports verl."""
 
 import json
+import math
 from pathlib import Path
 
 import pandas as pd
@@ -59,7 +60,7 @@ def lost_row(curve: Path, work: Path, step: int) -> dict | None:
 def curve_row(line: dict) -> dict | None:
     """Return a row of metrics.jsonl from a line of verl's log; None for a line that has only a
     validation."""
-    values = line["data"]
+    values = _numbers(line)
     if PREFIX + "reward" not in values:
         return None
     row = {"step": line["step"]}
@@ -76,8 +77,14 @@ def curve_row(line: dict) -> dict | None:
 def scores(line: dict) -> dict[str, float]:
     """Return the columns of a validation in a line of verl's log, {"pass@1/BENCHMARK": percent}."""
     start = PREFIX + SCORE
-    found = {key: value for key, value in line["data"].items() if key.startswith(start)}
+    found = {key: value for key, value in _numbers(line).items() if key.startswith(start)}
     return {key.removeprefix(PREFIX): value for key, value in found.items()}
+
+
+def _numbers(line: dict) -> dict:
+    """Return the metrics of a line of verl's log, whose null is NaN or infinite: verl writes it
+    with orjson."""
+    return {key: math.nan if value is None else value for key, value in line["data"].items()}
 
 
 def sampled(x: Experiment, work: Path, step: int) -> list[Sampled]:
