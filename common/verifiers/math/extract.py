@@ -1,7 +1,7 @@
 """Extraction of the final answer from a mathematical response: text in, answer text out.
 
-Every step is linear in the length of the response. All steps except the search for boxes look only
-at its last TAIL characters.
+Every step is linear in the length of the response. All steps except the search for boxes and "####"
+look only at its last TAIL characters.
 """
 
 import re
@@ -18,6 +18,12 @@ MARKER = re.compile(
     r"(?=[^\s:*]|\s)[\s:*]*|\s*\**\s*[:=：][\s*]*)|^\s*\**A:[\s*]*"
     r"|答案?\s*(?:应该|应)?(?:[是为為]\s*[:：]?|[:：])\s*",
     re.IGNORECASE | re.MULTILINE,
+)
+# A base model goes on with another question; after a first answer no more than that is read.
+STATED = re.compile(rf"\\boxed|\\fbox|####|</answer>|{MARKER.pattern}", MARKER.flags)
+NEXT = re.compile(
+    r"<\|(?:endoftext|im_\w+|eot_id|end_of_text)\|>|\n[\s*#]*(?:Instruction\s*:?\n|(?:Question|Q"
+    r"|Problem|Exercise|Example|Human|User|Input|Instruction)[\s*]{0,3}\d{0,3}[\s*]{0,3}:)"
 )
 MATH = re.compile(
     r"\$\$(?P<a>(?:[^$]|\\\$){1,1000}?)\$\$|(?<!\\)\$(?P<b>(?:\\\$|[^$]){1,1000}?)(?<!\\)\$"
@@ -70,15 +76,17 @@ def final_answers(response: str) -> list[str]:
     seven rules, in order: the first one that applies decides.
     """
     response = after_thought(response)
+    first = STATED.search(response)
+    if first and (after := NEXT.search(response, first.end())):
+        response = response[: after.start()]
     if (inside := tagged(response)) is not None:
         return final_answers(inside)
     boxes = last_boxes(response)
     if boxes is not None or "<think>" in response or "<answer>" in response:
         return boxes or []  # a thought or tag that never ends has an answer only in a box
     tail = TOKENS.sub(" ", response[-TAIL:]).strip()
-    start = tail.rfind("####")
-    if start >= 0:
-        return _known(_sentence(tail[start + 4 :]))
+    if (start := response.rfind("####")) >= 0:
+        return _known(_sentence(TOKENS.sub(" ", response[start + 4 : start + 4 + TAIL])))
     markers = [match.end() for match in MARKER.finditer(tail)]
     for end in reversed(markers):
         if sentence := _sentence(tail[end:]):

@@ -31,14 +31,19 @@ CONGRUENCE = re.compile(r"(?:(.+?)\\equiv)?(.+?)\\bmod(?![a-z])(.+)")
 POINT = re.compile(r"([A-Z]'*)\s*(\([^()]*,.*\))")
 ROWS = re.compile(r"\[\s*(\[[^][]*\](?:\s*,\s*\[[^][]*\])*)\s*\]")
 SCALED = re.compile(r"([^&=,;]*?[^&=,;\s])\s*(?:\\cdot\s*)?" + COLUMN.pattern, re.DOTALL)
+DENIED = "not|never|undefined|extraneous|excluded|impossible|invalid|rejected|wrong"
 # Words that change the number beside them in a way that no rule of text.py knows.
 CHANGED = re.compile(
-    r"⟦[^⟦⟧]*\b(?:at least|at most|no|not|never|or (?:more|less|fewer|greater)|over|under|up to"
+    r"⟦[^⟦⟧]*\b(?:at least|at most|no|or (?:more|less|fewer|greater)|over|under|up to"
     r"|(?:more|less|fewer|greater|smaller|larger) than|exceeds?|between|below|above|almost|nearly"
     r"|negative|minus|half|halves|thirds?|quarters?|tenths?|(?:hundred|thousand)ths?|squared|cubed"
-    r"|multiples?|but|except|base|mod|root|twice|double|triple|factorial|reciprocal)\b"
+    r"|multiples?|but|except|base|mod|root|twice|double|triple|factorial|reciprocal|than|by|unless"
+    rf"|plus|equal|{DENIED})\b"
+    r"|(?:ends? in|at)\s*⟧"
     r"|(?<!total )of\s*⟧|⟦[^⟦⟧]*[以上下多余至少不倍半负大小超]"
 )
+# After the first words of a remark: other words that join a further value.
+MORE = r".*?(?:\b(?:and|or|but|while)\b|[,;])[^⟦⟧]*⟧[^⟦⟧<>,;_]*\d"
 CLOCK = re.compile(r"[⟦\s]*(\d{1,2}):(\d\d)(?::(\d\d))?[⟦\s]*(?:([apAP])\.?\s*[mM]\.?)?[\s⟧]*")
 
 
@@ -59,7 +64,9 @@ def shape(text: str, depth: int = 0) -> Shape:
     text = re.sub(r"(?<!\.)\.$", "", text.strip()).strip()
     if depth > 6 or number(text) or CLOCK.fullmatch(text):
         return Shape("value", text)
-    text = re.sub(r"(?<=\S)\s*⟦\s*(?:where|such|is|are)\b.*", "", text)
+    text = re.sub(r"(?<=\S)\s*⟦\s*(?:where|such)\b.*", "", text)
+    said = rf"(?<=\S)\s*⟦\s*(?:is|are)\b(?!{MORE}).*"
+    text = re.sub(said, lambda match: match[0] if re.search(DENIED, match[0]) else "", text)
     if REALS.fullmatch(text):
         return _interval("", "-\\infty", "\\infty", "()")
     for separators in (";", ","):
@@ -156,6 +163,7 @@ def _many(parts: list[Shape]) -> Shape:
         flat.extend(part.parts if part.kind == "many" and not part.name else [part])
     names = [part.name for part in flat]
     if all(VARIABLE.fullmatch(name) for name in names) and len(set(names)) == len(names):
+        flat.sort(key=lambda part: part.name if set(names) <= set("xyz") else "")  # as in (1, 2)
         return Shape("tuple", parts=tuple(flat), brackets="=")  # x = 1, y = 2
     return Shape("many", parts=tuple(flat))
 
@@ -250,7 +258,7 @@ def _without_remarks(text: str) -> str:
     of words alone is returned unchanged."""
     if "⟦" not in text or CHANGED.search(text):
         return text
-    formula = re.sub(r"⟦\s*(?:for|when|if|with|since|because|as)\b.*", "", text)
+    formula = re.sub(rf"⟦\s*(?:for|when|if|with|since|because|as)\b(?!{MORE}).*", "", text)
     power = r"\s*(?:\^\{?-?[1-4]\}?|(?:/|\\cdot)\s*⟦[^⟦⟧]*⟧)*"
     formula = re.sub(rf"⟦[^⟦⟧]*⟧{power}", " ⟦ ", formula).strip("⟦ .,:;")
     if not re.search(r"[\w)}\]|°%!]", formula):

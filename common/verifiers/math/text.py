@@ -6,6 +6,7 @@ Words keep their place as "⟦words⟧", so that units and remarks can be told f
 import re
 from fractions import Fraction
 from math import prod
+from unicodedata import normalize
 
 UNITS = {
     name: names.split()[0]
@@ -14,29 +15,44 @@ UNITS = {
         "mile mi", "foot feet ft", "inch inche in", "yard yd", "second sec s", "minute min",
         "hour hr h", "day", "week", "month", "year yr", "gram g", "kilogram kg", "milligram mg",
         "pound lb", "ounce oz", "liter litre l", "milliliter ml", "dollar", "cent", "newton n",
-        "joule j", "watt w", "volt v", "kelvin k", "mole mol", "hertz hz", "pascal pa",
+        "joule j", "watt w", "volt v", "kelvin k", "mole mol", "hertz hz", "pascal pa", "celsius c",
+        "fahrenheit f", "ton", "euro", "yen", "rupee",
     )
     for name in names.split()
 }  # fmt: skip
-UNITS |= {"per": "", "square": "2", "sq": "2", "squared": "2", "cubic": "3", "cubed": "3"}
+UNITS = {f"{of}{u}": of + UNITS[u] for of in "kn" for u in (*"mslnjwv", "pa", "hz")} | UNITS
+UNITS |= {"square": "2", "sq": "2", "squared": "2", "cubic": "3", "cubed": "3"}
+EMPTY = re.compile("an?|the|is|are|of|for|to|if|and|or|so|be|we|with|that|this|its?|by|on|per")
 SHORT_FOR = {"mph": "mile hour", "kmh": "kilometer hour", "kph": "kilometer hour"}
 CHARACTERS = str.maketrans(
     {
         "−": "-", "–": "-", "—": "-", "×": r"\cdot ", "·": r"\cdot ", "÷": "/", "∕": "/",
         "∞": r"\infty ", "π": r"\pi ", "√": r"\sqrt ", "∪": r"\cup ", "∩": r"\cap ", "∈": r"\in ",
         "≤": r"\le ", "≥": r"\ge ", "≠": r"\neq ", "±": r"\pm ", "≈": r"\approx ", "∀": r"\forall ",
-        "²": "^2", "³": "^3", "⁴": "^4", "½": r"\frac{1}{2}", "¼": r"\frac{1}{4}",
-        "º": "°", "˚": "°", "⟦": "", "⟧": "", "’": "'", "′": "'", "\u00a0": " ", "\u202f": " ",
-        "€": "", "£": "", "¥": "", "₹": "", "％": "%", "`": "", "⟨": "(", "⟩": ")",
+        "²": "^2", "³": "^3", "⁴": "^4", "⁄": "/", "º": "°", "˚": "°", "⟦": "", "⟧": "", "’": "'",
+        "′": "'", "\u00a0": " ", "\u202f": " ", "％": "%", "`": "", "⟨": "(", "⟩": ")",
         "≡": r"\equiv ", "∅": r"\emptyset ", "ℝ": r"\mathbb{R}",
     }
     | {chr(code): chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)}  # fullwidth forms
+    | {one: rf"\frac{{{normalize('NFKC', one).replace('⁄', '}{')}}}" for one in "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"}
 )  # fmt: skip
 # String escapes that replaced the backslash of a command: a tab and "ext" was \text.
 EATEN = re.compile(r"\\?([\f\b\t\r])(?=f?rac|inom|oxed|egin|ext|imes|heta|ight|angle|a[nur]\b)")
+RAISED = re.compile("[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]{2,}|[⁰¹⁵⁶⁷⁸⁹]")
 TEXT = re.compile(
     r"\\(?:text|textbf|textit|textrm|textnormal|textsf|mbox|hbox|mathrm|mathbf(?!\{R\})|mathit|mathsf"
-    r"|boldsymbol|bm|operatorname\*?|rm|bf|it)\s*\{([^{}]*)\}"
+    r"|emph|unit|si|boldsymbol|bm|operatorname\*?|rm|bf|it)\s*\{([^{}]*)\}"
+)
+# What words stand for where an argument follows; min and sec are units after a number.
+FUNCTIONS = re.compile(
+    "(?:arc)?(?:sin|cos|tan)h?|cot|sec|csc|ln|log|lg|exp|sqrt|max|min|sup|inf|lim|gcd|lcm|floor|ceil"
+    "|round|abs|det|dim|Re|Im|arg|sgn|sign|erf|tr"
+)
+CONDITION = re.compile(r"⟦\s*(?:for|when|if|where)\b[^⟦⟧]*⟧(.*(?:[<>]|\\(?:le|ge|neq)(?![a-z])).*)")
+# A number in words, but for the power of a unit (cm^2, m2).
+COUNT = re.compile(r"(?<![\^\d.,])(?<!\^[-{])(?<!\^\{-)(?<!m)\d(?:[\d.,]*\d)?")
+ROWS = re.compile(
+    r"(?s)\\begin\{((?:align(?:ed)?|equation|gather|split|cases)\w*\*?)\}(.*?)\\end\{\1\}"
 )
 COMMANDS = {
     command: spelling
@@ -58,13 +74,17 @@ SPELLINGS = [
     for pattern, replacement in (
         (r"<sup>(.*?)</sup>", r"^{\1}"),
         (r"<sub>(.*?)</sub>", r"_{\1}"),
-        (r"\\(?:f?boxed?|ensuremath|underline|displaylines)\s*(?=\{)", ""),
+        (r"\\(?:SI|qty)\s*\{([^{}]*)\}\s*\{([^{}]*)\}", r"\1⟦ \2⟧"),
+        (r"\\(?:f?boxed?|Boxed|ensuremath|underline|displaylines|num|mathcal)\s*(?=\{)"
+         r"|\\(?:textcolor|color|tag|label)\s*\{[^{}]*\}|\\(?:checkmark|blacksquare|Box)(?![a-zA-Z])"
+         r"|\A\s*\\(?:therefore|implies|Rightarrow)(?![a-zA-Z])", ""),
         (r"\\\$", "¤"),
         (r"(?<!\\)\\[()\[\]]|\*\*(?=\S[^*]*\*\*)|(?<=[^*\s])\*\*$|^\*\*", ""),
         (r"\$", ""),
-        (r"\\[dtc]frac(?![a-zA-Z])", r"\\frac"),
+        (r"\\(?:[dtcs]|nice)frac(?![a-zA-Z])", r"\\frac"),
         (r"\\(?:left|right|bigg?[lrm]?|Bigg?[lrm]?|middle)(?=\\?[^a-zA-Z]|\\[lr][a-z]+)\.?", ""),
-        (r"\\(?:displaystyle|textstyle|limits|nolimits|bigl|bigr|rm|bf|it)(?![a-zA-Z])", ""),
+        (r"\\(?:displaystyle|textstyle|limits|nolimits|bigl|bigr|rm|bf|it|tiny|small"
+         r"|[lL]arge|LARGE|[hH]uge)(?![a-zA-Z])", ""),
         (r"(\d)\s*\{\s*,\s*\}\s*(?=\d{3})", r"\1,"),  # 14{,}916
         (r"(?<=\d),\s*\\[!,]\s*(?=\d{3})", ","),  # 32,\!348
         (r"(?<!\\)\\[!,;:>]|\\(?:q?quad|thinspace|enspace|nobreak|allowbreak)(?![a-zA-Z])", " "),
@@ -85,7 +105,7 @@ SPELLINGS = [
         (r"\^\s*\{?\s*(?:\\circ|\\degree|\\textcirc|°)\s*\}?|\\degree(?![a-zA-Z])|\\textdegree",
          "°"),
         (r"(?<=\d)\s*-?\s*degrees?\b", "°"),
-        (r"°\s*(?:⟦\s*)?[CF](?![a-zA-Z])(?:\s*⟧)?", "°"),
+        (r"°\s*(?:⟦\s*)?([CF])(?![a-zA-Z])(?:\s*⟧)?", r"°⟦\1⟧"),
         (r"\\%|\s*\b(?:percentage|percent|pct)\b", "%"),
         (r"\\begin\{(?:[bBpvV]?matrix|smallmatrix|array)\}(?:\{[clr|\s]*\})?",
          lambda m: m.group() if "v" in m.group().lower() else r"\begin{pmatrix}"),
@@ -98,14 +118,16 @@ SPELLINGS = [
         (r"(?<![a-zA-Z\\])(sqrt|arcsin|arccos|arctan|sin|cos|tan|sec|csc|cot|ln|log|exp|pi)"
          r"(?![a-zA-Z])", r"\\\1 "),
         (r"(?<![a-zA-Z\\])(?:infinity|infty|inf|oo)(?![a-zA-Z])", r"\\infty "),
-        (r"\\sqrt\s*\(([^()]*)\)", r"\\sqrt{\1}"),
+        *[(r"([\^_]|\\sqrt)\s*\(((?:[^()]|\((?:[^()]|\([^()]*\))*\))*)\)", r"\1{\2}")] * 2,
         (r"\\sqrt\s*([0-9a-zA-Z])", r"\\sqrt{\1}"),
         (r"\\(frac|[dt]?binom)\s*([0-9a-zA-Z])\s*([0-9a-zA-Z])", r"\\\1{\2}{\3}"),
         (r"\\frac\s*([0-9a-zA-Z])\s*(?=\{)", r"\\frac{\1}"),
         (r"\\frac\s*(\\[a-zA-Z]+)\s*([0-9a-zA-Z])(?![a-zA-Z])", r"\\frac{\1}{\2}"),
         (r"(\\frac\s*\{[^{}]*\})\s*([0-9a-zA-Z])", r"\1{\2}"),
         (r"\\frac\s+", r"\\frac"),
-        (r"([\^_])\s*\{\s*([0-9a-zA-Z])\s*\}", r"\1\2"),
+        (r"([\^_])\s*\{\s*([0-9a-zA-Z])\s*\}(?!\d)", r"\1\2"),
+        (r"\\log\s*_(?:e|\{e\})(?![a-zA-Z])", r"\\ln "),
+        (r"\\lg(?![a-zA-Z])", r"\\log_{10}"),
     )
 ]  # fmt: skip
 AND_OR = re.compile(
@@ -117,6 +139,7 @@ SMALL = (SMALL + " fifteen sixteen seventeen eighteen nineteen twenty").split()
 SCALES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 SCALES |= {"dozen": 12, "lakh": 10**5, "crore": 10**7}
 SCALES |= {"百": 100, "千": 1000, "万": 10**4, "亿": 10**8}
+CURRENCIES = {"¤": "dollars", "€": "euros", "£": "pounds", "¥": "yen", "₹": "rupees"}
 VALUE = r"(?:\d[\d,]*(?:\.\d+)?|\\frac\{\d+\}\{\d+\})"
 SCALE = rf"(?:{'|'.join(SCALES)})"
 SPOKEN = rf"(?i:\b(?:{'|'.join(SMALL)})\b)"
@@ -144,8 +167,9 @@ CHANGES = [
         (rf"({VALUE})\s*⟦?\s*squared\s*⟧?", r"(\1)^2"),
         (rf"({VALUE})\s*⟦?\s*cubed\s*⟧?", r"(\1)^3"),
         (r"\s*([\u4e00-\u9fff]+)(?![^⟦⟧]*⟧)", r"⟦\1⟧"),
-        (r"\A([-+]?)¤\s*([\d.,]*\d)\Z|\A([-+]?[\d.,]*\d)\s*¤\Z", r"\1\2\3⟦ dollars⟧"),
-        (r"¤|⟦[\s.]*⟧", ""),
+        (r"\A([-+]?)([¤€£¥₹])\s*([\d.,]*\d)\Z|\A([-+]?[\d.,]*\d)\s*([¤€£¥₹])\Z",
+         lambda m: f"{m[1] or ''}{m[3] or m[4]}⟦ {CURRENCIES[m[2] or m[5]]}⟧"),
+        (r"[¤€£¥₹]|⟦[\s.]*⟧", ""),
     )
 ]  # fmt: skip
 TWO_LETTER_UNITS = r"cm|mm|km|kg|mg|ft|lb|oz|hr|yd|ml|mL|in|cc|am|pm"
@@ -178,11 +202,14 @@ def clean(text: str) -> str:
     text = EATEN.sub(lambda match: "\\" + "fbtr"["\f\b\t\r".index(match[1])], text)
     if "\\\\" in text and "\\begin" not in text:
         text = re.sub(r"\\\\(?=[a-zA-Z(\[{])", r"\\", text)  # a doubled escape, no new row
-    text = COMPOSITE.sub(_unit, text.translate(CHARACTERS).strip())
+    text = RAISED.sub(lambda match: f"^{{{normalize('NFKC', match[0])}}}", text)
+    text = COMPOSITE.sub(_unit, ROWS.sub(_rows, text.translate(CHARACTERS).strip()))
     for _ in range(3):  # nested as in \text{\textbf{(C)}}
         text, count = TEXT.subn(_words, text)
         if not count:
             break
+    if not re.fullmatch(r"\W*⟦[^⟦⟧]*⟧\W*", text):  # 5\text{ or 7}: the numbers are part of it
+        text = re.sub(r"⟦([^⟦⟧]*\d[^⟦⟧]*)⟧", _numbers, text)
     for pattern, replacement in SPELLINGS:
         text = pattern.sub(replacement, text)
     for pattern, replacement in CHANGES:
@@ -210,17 +237,28 @@ def words(text: str) -> str:
     return letters if len(letters) == 1 else letters.lower()
 
 
-def units(text: str) -> set[str]:
-    """Return the units in a cleaned `text`, under one name each; {} where other words stand beside
-    them."""
-    found = set()
+def contradict(gold: str, answer: str, drop_units: bool) -> bool:
+    """Return whether the words of two cleaned texts exclude each other: both have units and not the
+    same ones, relations as conditions that differ, or each has a word that the other lacks."""
+    sides = (gold, answer)
+    (units, words), (their_units, their_words) = map(_said, sides)
+    conditions = {squash(match[1]) for side in sides if (match := CONDITION.search(side))}
+    differ = units and their_units and units != their_units and not drop_units
+    return bool(differ or len(conditions) > 1 or (words - their_words and their_words - words))
+
+
+def _said(text: str) -> tuple[set[str], set[str]]:
+    """Return the units, under one name each, and the other words of a cleaned text."""
+    units, words = set(), set()
     for inside, power in re.findall(r"⟦([^⟦⟧]*)⟧\s*(?:\^\{?-?([23])\}?)?", text):
         names = [SHORT_FOR.get(name, name) for name in re.findall("[a-zA-Z]+", inside.lower())]
-        names = " ".join(names).split()
-        names = [UNITS.get(name, UNITS.get(name.removesuffix("s"))) for name in names]
-        if None not in names:
-            found.update(names, power)
-    return found - {""}
+        names = [name for name in " ".join(names).split() if not EMPTY.fullmatch(name)]
+        known = [UNITS.get(name, UNITS.get(name.removesuffix("s"))) for name in names]
+        if None in known:
+            words.update(name.removesuffix("s") for name in names)
+        else:
+            units.update(known, power)
+    return units - {""}, words
 
 
 def _words(match: re.Match) -> str:
@@ -235,16 +273,37 @@ def _words(match: re.Match) -> str:
         return "%"
     if bare in ("degrees", "degree", "°"):
         return "°"
+    before, after = match.string[: match.start()], match.string[match.end() :].lstrip()
+    number = re.sub(r"(?:\\[ ,;:!]|~|\s)+\Z", "", before)[-1:].isdigit()
+    applied = re.match(r"[\w({\\^|]", after) and not (number and bare in UNITS)
+    if applied and FUNCTIONS.fullmatch(bare):
+        return f"\\{bare} "
     if match.group(0).startswith((r"\mathrm", r"\mathbf", r"\mathit", r"\boldsymbol", r"\bm")):
-        before = match.string[: match.start()]
-        number = re.sub(r"(?:\\[ ,;:!]|~|\s)+\Z", "", before)[-1:].isdigit()
         unit = bare not in ("e", "i", "d") and (number or before.rstrip().endswith("\\,"))
         return f"⟦{inside}⟧" if (len(bare) > 1 and bare.isalpha()) or unit else f" {inside} "
     if match.group(0).startswith(r"\operatorname"):
         return f"\\{bare} "
-    if bare in ("e", "i") or not any(map(str.isalpha, bare)):
+    if re.fullmatch("[einxyz]", bare) or not any(map(str.isalpha, bare)):
         return f" {inside} "
     return f"⟦{inside}⟧"
+
+
+def _numbers(match: re.Match) -> str:
+    """Return words with the numbers in them outside the words."""
+    if re.fullmatch(r"\s*[A-Za-z]+ \d+:\s*", match[1]):  # a label: Option 3
+        return match[0]
+    parts = re.split(f"({COUNT.pattern})", match[1])
+    texts = (f"⟦{p}⟧" if re.search(r"[^\W\d]", p) else p for p in parts[::2])
+    return "".join(a + b for a, b in zip(texts, [*parts[1::2], ""], strict=True))
+
+
+def _rows(match: re.Match) -> str:
+    """Return the rows of an environment as a list, and a chain of equations as one; those of a
+    function by cases stay."""
+    body = re.sub(r"&(?=\s*=)|\\\\\s*&?\s*(?==)", "", match[2])
+    if match[1] == "cases" and "&" in body:
+        return match[0]
+    return re.sub(r"\\\\(?=\s*\S)", ", ", body.replace("&", "")).replace("\\\\", "")
 
 
 def _unit(match: re.Match) -> str:

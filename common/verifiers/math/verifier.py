@@ -17,7 +17,7 @@ from common.verifiers.math import extract
 from common.verifiers.math.equal import same
 from common.verifiers.math.guard import refusal
 from common.verifiers.math.shape import canonical, shape
-from common.verifiers.math.text import clean, squash, units
+from common.verifiers.math.text import clean, contradict, squash
 from common.verifiers.math.value import Refused
 
 PRELOAD = ("math_verify",)  # takes a second, once, in the workers' mother process
@@ -170,8 +170,7 @@ def _judged(reference: str, answers: tuple[str, ...], drop_units: bool) -> Verdi
                 answer = joined
         if gold.unit:
             answer = squash(answer).removesuffix(squash(gold.unit))
-        ours, theirs = units(gold.cleaned), units(answer)
-        verdict = drop_units or not ours or not theirs or ours == theirs
+        verdict = not contradict(gold.cleaned, answer, drop_units)
         verdict = verdict and same(gold.cleaned, answer, gold.tolerance)
     except Refused as refused:
         return Verdict("unparsed" if str(refused) else "wrong", 0.0, reason=str(refused))
