@@ -52,6 +52,11 @@ def jsonl(
             raise UserError(f"{path}, row {number}: {names['problem']}: {error}") from error
         if unnamed and given["problem"]:
             given["id"] = hashlib.sha256(str(given["problem"]).encode()).hexdigest()[:12]
+        if isinstance(given["answer"], list) and len(given["answer"]) == 1:
+            given["answer"] = given["answer"][0]
+        if isinstance(given["answer"], list | dict | bool):
+            said = f"{names['answer']}={str(given['answer'])[:80]}"
+            raise UserError(f"{path}, row {number}: {said} must be one text or number")
         values = [given[name] for name in FIELDS]
         texts = ["" if value is None else str(value).strip() for value in values]
         missing = [names[name] for name, text in zip(FIELDS, texts, strict=True) if not text]

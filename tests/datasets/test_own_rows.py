@@ -34,6 +34,18 @@ def test_rows_are_read_as_they_are(tmp_path):
     assert jsonl(path=str(file)) == [Prompt("a", "1+1=", "2"), Prompt("2", " x \n", "0")]
 
 
+def test_an_answer_is_one_text_or_number(tmp_path):
+    """The only element of a list is the answer; what would be no answer to anyone is refused."""
+    file = tmp_path / "own.jsonl"
+    for one in (["2"], [2], "2", 2):
+        file.write_text(json.dumps(ROW | {"answer": one}))
+        assert jsonl(path=str(file)) == [Prompt("a", "1+1=", "2")]
+    for several in (["2", "3"], [["2"]], {"x": 1}, {}, [], True, False, [True], [{"x": 1}]):
+        file.write_text(json.dumps(ROW | {"answer": several}))
+        assert "row 1" in refused(file)
+        assert "answer" in refused(file)
+
+
 CHAT = [{"role": "user", "content": "1+1="}, {"role": "assistant", "content": "2"}]
 
 

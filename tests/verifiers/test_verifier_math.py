@@ -34,6 +34,16 @@ def test_cases_by_hand(name):
     assert misjudged == []
 
 
+@pytest.mark.parametrize(
+    "end", ["5", " 5", "5\n", " 5 ", "5.", " $5", "5 apples", "5.0", "05", "+5"]
+)
+def test_the_answer_of_a_worked_solution_as_reference(end):
+    gold = f"2 + 3 = <<2+3=5>>5\n####{end}"
+    assert outcome("#### 5", gold) == outcome("\\boxed{5}", gold) == "correct"
+    assert outcome("#### 2", gold) == outcome("\\boxed{3}", gold) == "wrong"
+    assert outcome(verifier.example(gold), gold) == "correct"
+
+
 def test_reward_parsed_and_reason():
     verdict = verify("\\boxed{0.5}", "\\frac12")
     assert (verdict.outcome, verdict.reward, verdict.parsed) == ("correct", 1.0, "1/2")

@@ -69,6 +69,7 @@ UNIT_TEXT = r"((?:\\(?:text|mathrm|rm|mbox)\s*\{[^{}]*\}|\\cdot|\^\{?\d\}?|\s)+)
 COMPOSITE = re.compile(
     rf"(\d(?:\\[ ,;!]|[~\s])*)\\[dt]?frac\s*\{{{UNIT_TEXT}\}}\s*\{{{UNIT_TEXT}\}}"
 )
+BRACKETED = r"([\^_]|\\sqrt)\s*\(((?:[^()]|\((?:[^()]|\([^()]*\))*\))*)\)"
 SPELLINGS = [
     (re.compile(pattern), replacement)
     for pattern, replacement in (
@@ -118,7 +119,8 @@ SPELLINGS = [
         (r"(?<![a-zA-Z\\])(sqrt|arcsin|arccos|arctan|sin|cos|tan|sec|csc|cot|ln|log|exp|pi)"
          r"(?![a-zA-Z])", r"\\\1 "),
         (r"(?<![a-zA-Z\\])(?:infinity|infty|inf|oo)(?![a-zA-Z])", r"\\infty "),
-        *[(r"([\^_]|\\sqrt)\s*\(((?:[^()]|\((?:[^()]|\([^()]*\))*\))*)\)", r"\1{\2}")] * 2,
+        (BRACKETED, r"\1{\2}"),  # 2^(n+1)
+        (BRACKETED, r"\1{\2}"),  # x^(2^(n))
         (r"\\sqrt\s*([0-9a-zA-Z])", r"\\sqrt{\1}"),
         (r"\\(frac|[dt]?binom)\s*([0-9a-zA-Z])\s*([0-9a-zA-Z])", r"\\\1{\2}{\3}"),
         (r"\\frac\s*([0-9a-zA-Z])\s*(?=\{)", r"\\frac{\1}"),
@@ -249,7 +251,8 @@ def contradict(gold: str, answer: str, drop_units: bool) -> bool:
 
 def _said(text: str) -> tuple[set[str], set[str]]:
     """Return the units, under one name each, and the other words of a cleaned text."""
-    units, words = set(), set()
+    units: set[str] = set()
+    words: set[str] = set()
     for inside, power in re.findall(r"⟦([^⟦⟧]*)⟧\s*(?:\^\{?-?([23])\}?)?", text):
         names = [SHORT_FOR.get(name, name) for name in re.findall("[a-zA-Z]+", inside.lower())]
         names = [name for name in " ".join(names).split() if not EMPTY.fullmatch(name)]
