@@ -2,7 +2,6 @@
 eval "$(rlvr --completion)" completes verbs, keys and names in bash.
 
 {verbs}
-
 paper=NAME is one of {papers}.
 """
 

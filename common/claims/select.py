@@ -185,7 +185,7 @@ def _each_seed_once(place: str, selector: dict, wanted: dict, lists: list, chose
 def indexed(counts: pd.DataFrame) -> Counts:
     """Return `counts` (table, model, method, benchmark, seed, step, problem_id, n, c) indexed by
     evaluation. A benchmark has the same problems at each step that its printed name has."""
-    names = counts["benchmark"].str.replace(OF_STEP, "", regex=True)
+    names = counts["benchmark"].astype(str).str.replace(OF_STEP, "", regex=True)
     groups = counts.groupby([names, "problem_id"])
     return Counts(
         rows=counts.groupby(COUNTED, observed=True).indices if len(counts) else {},

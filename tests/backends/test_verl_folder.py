@@ -199,7 +199,7 @@ def test_a_null_of_verls_log_is_not_a_number(tmp_path):
 def test_a_run_that_breaks_a_rule_in_its_last_steps_is_not_finished(stops, tmp_path, monkeypatch):
     x = load([*TINY, f"results_dir={tmp_path}", f"stop_rules={stops}"], "f_grpo")
     run, ended = tmp_path / x.paper / x.run_id, []
-    place = SimpleNamespace(work=run / "work")
+    place = SimpleNamespace(work=run / "work", nodes=1, gpus=1)
 
     def prepare(*_):
         lines = [json.dumps({"step": step, "reward": 0, "grad_norm": None}) for step in (4, 5, 6)]
@@ -330,10 +330,10 @@ def test_a_cancelled_request_is_no_fault_of_the_verifier(tmp_path, monkeypatch):
     """Else a launch that another fault has ended would not be tried again."""
     file, x = str(tmp_path / "judge.json"), load([*TINY], "f_grpo")
     batcher = reward.Batcher(lambda pairs: [Verdict("correct", 1.0)])
-    monkeypatch.setattr(reward, "_start", lambda _: (x.reward, batcher))
+    monkeypatch.setattr(reward, "_start", lambda _: (x.reward, batcher, io.BytesIO(b'"1"\n')))
 
     async def cancelled():
-        job = asyncio.create_task(reward.judge("natural", "1", "1", {}, file))
+        job = asyncio.create_task(reward.judge("natural", "1", 0, {}, file))
         await asyncio.sleep(0)
         job.cancel()
         await job

@@ -70,7 +70,7 @@ def measured(x):
 
 def test_a_pass_that_is_killed_after_two_chunks_draws_the_other_three(tiny, tmp_path, monkeypatch):
     """And ends with the bytes of one that was left alone; then the run trains on what is left."""
-    monkeypatch.setattr(solve_rates, "MOST", 32)  # 8 prompts of 40
+    monkeypatch.setattr("common.evaluation.config.BATCH", 32)  # 8 prompts of 40
     drawn, each = [], engines.drawn
     monkeypatch.setattr(engines, "drawn", lambda *words: drawn.append(words[2]) or each(*words))
     x = asked(tiny())

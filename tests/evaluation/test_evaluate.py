@@ -156,7 +156,11 @@ def hashes(run: Path) -> dict:
 
 def test_every_verifier_is_asked_before_an_engine_starts(results, monkeypatch):
     """Of the second benchmark too: without bubblewrap its programs cannot be judged."""
-    monkeypatch.setenv("PATH", "")
+
+    def refuse(*_, **__):
+        raise UserError("bwrap is not installed")
+
+    monkeypatch.setattr("common.verifiers.code.sandbox.run", refuse)
     monkeypatch.setattr(store, "_sample", lambda *_: pytest.fail("an engine starts"))
     first = made(results, "n=2", "seed=8")
     code = {"_target_": "common.verifiers.code.verify"}

@@ -53,7 +53,6 @@ def test_seeds_that_were_not_simulated_have_no_number():
 def test_rows_that_decide_no_claim_have_no_line(tmp_path):
     assert power("f_grpo", runs_of("f_grpo", "table1", row="qwen15b_math_grpo"), "") == []
     assert power("f_grpo", runs_of("f_grpo", "table1"), "", tmp_path) == []  # no simulation
-    assert power("f_grpo", runs_of("f_grpo", scale="gpu"), "") == []  # not a cluster's rows
 
 
 @pytest.mark.parametrize(

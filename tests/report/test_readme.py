@@ -44,8 +44,8 @@ def test_the_stored_hours_are_those_of_the_dry_run(part):
 
 def test_a_week_holds_whole_trainings_on_whole_nodes(tmp_path):
     one = {"paper": "p", "part": "table1", "seeds": 1, "gpus": 8, "trainings": 10}
-    one |= {"low": 1344.0, "high": 13441.0, "claims": 4, "decided": 0.25}
-    three = one | {"seeds": 3, "trainings": 30, "low": 4032.0, "high": 4032.0, "decided": np.nan}
+    one |= {"low": 1344.0, "high": 13441.0, "claims": 4, "recognised": 0.25}
+    three = one | {"seeds": 3, "trainings": 30, "low": 4032.0, "high": 4032.0, "recognised": np.nan}
     wide = [row | {"part": "all", "gpus": 32} for row in (one, three)]
     pd.DataFrame([one, three, *wide]).to_csv(tmp_path / "gpu_hours.csv", index=False)
     text = readme.week([SimpleNamespace(name="p", title="P")], tmp_path)

@@ -3,7 +3,7 @@
 from common.types import Verdict
 from common.verifiers import countdown
 
-reference, response, example = countdown.reference, countdown.response, countdown.example
+reference, example = countdown.reference, countdown.example
 
 
 def verify(response: str, reference: str, *, within: int) -> Verdict:
