@@ -53,11 +53,11 @@ A claim is one hypothesis, however many comparisons it has. An order of three or
 the slope over its places, a count of most pairs or of all values by their mean (`Form.whole`), any
 other count by the partial conjunction of its comparisons (docs/evidence.md). The claim holds where
 that lies on the claimed side with p < 0.05, fails where it, or enough of the comparisons, lie on
-the other side with p < 0.05, and is inconclusive otherwise. Numbers without seeds are compared as
-the sentence says. p is corrected over the claims of the scope
-with the same `family`: by Holm for `primary` (what the paper's abstract says of training), else by
-Benjamini and Hochberg. Intervals that are shown are not corrected. "~" and range hold when the
-whole interval lies inside the bounds.
+the other side with p < 0.05, and is inconclusive otherwise. It also stays open where one comparison
+of a mean or slope lies on the other side alone. Numbers without seeds are compared as the sentence
+says. p is corrected over the claims of the scope with the same `family`: by Holm for `primary`
+(what the paper's abstract says of training), else by Benjamini and Hochberg. Intervals that are
+shown are not corrected. "~" and range hold when the whole interval lies inside the bounds.
 
 Further verdicts: not run; not claimed here (no predicate in this scope); mechanism not engaged
 (both sides have the same number in every seed and problem, so what the claim is about had no
@@ -255,7 +255,7 @@ def _evidence(claim: Claim, scope: str, find: Find, spread: float) -> Measured:
     if refused:
         return "inconclusive", "; ".join(refused)
     how = {"assumed": spread if scope == CLUSTER else None}
-    random = any(x.seeds is not None for x in values)  # numbers are read as it is written
+    random = any(x.seeds is not None for x in values)  # else the sentence is taken at its word
     whole = form.whole(values, **how) if random else None
     return Evidence(claim.family, form, form.gaps(values, **how), whole)
 
