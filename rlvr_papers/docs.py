@@ -2,7 +2,7 @@
 
     make docs
 
-README.md has the table of the papers' methods, docs/evidence.md the counts of verdicts, and
+README.md has a table of the papers' claims, docs/evidence.md the counts of verdicts, and
 docs/cluster-week.md what reruns take, all from the committed results. docs/speed.md has the public
 runs, and the papers' READMEs have the deviations in the papers' configurations.
 """
@@ -32,7 +32,7 @@ def pages() -> dict[str, str]:
     names = verdicts.papers(HOME, REFERENCE)
     found = [verdicts.paper(name, HOME, REFERENCE / name) for name in names]
     parts = {
-        "README.md": ("answers", readme.table(REFERENCE)),
+        "README.md": ("answers", readme.answers(found, REFERENCE)),
         "docs/cluster-week.md": ("week", readme.week(found, REFERENCE)),
         "docs/speed.md": ("public runs", readme.public(public_runs())),
         "docs/evidence.md": ("verdicts", readme.verdicts(found)),

@@ -182,18 +182,18 @@ def headlines(x, claims: list[Claim], stored: Path) -> Table:
         made = [scope for scope in RERUNS if mine.at[name, scope] not in WITHOUT]
         for scope in made or [LAPTOP]:
             verdict, other = mine.at[name, scope], theirs[scope].get(name, NOT_RUN)
-            said = _effect(known, name, scope, other)
+            said = effect(known, name, scope, other)
             table.add_row(
                 claim.headline + f" ({scope})" * (scope != LAPTOP),
-                _effect(x.gaps, name, PUBLISHED) or "no number",
-                _effect(x.gaps, name, scope, verdict),
+                effect(x.gaps, name, PUBLISHED) or "no number",
+                effect(x.gaps, name, scope, verdict),
                 verdict,
                 f"{said}: {other}" if said else other,
             )
     return table
 
 
-def _effect(gaps: pd.DataFrame, claim: str, scope: str, verdict: str = "") -> str:
+def effect(gaps: pd.DataFrame, claim: str, scope: str, verdict: str = "") -> str:
     """Return the first comparison behind a claim, or the mean of all, with its interval and seeds,
     and of how many; "" if there is none."""
     found = gaps[(gaps["claim"] == claim) & (gaps["scope"] == scope)]

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.claims.file import LAPTOP
+from common.claims.file import LAPTOP, PUBLISHED
 from common.claims.kinds import KINDS
 from common.claims.text import difference
 from common.comparison.frontier import ACCURACY, ANSWERS, BASE, DIVERSITY, FEW, GRPO, LOWER, RATE
-from common.comparison.text import table_title
+from common.comparison.text import effect, table_title
 from common.config.files import STUDY
 from common.config.rows import rows as rows_of
 from common.experiment import load
@@ -32,12 +32,8 @@ METHODS = {  # paper -> its method in the study
     "cov_grpo": "CW-GRPO (by group)",
     "two_stage": "GRPO-N",
 }
-HEAD = [
-    *["method", "pass@1", "rare pass@64"],
-    *["rare pass@64 at equal pass@1", "the same, from GRPO at 3e-6"],
-    "it keeps, against GRPO / GRPO at 3e-6",
-    "GPU-hours of the paper's tables",
-]
+HEAD = ["method", "claim", "printed", "here [95 %]", "verdict"]
+CLAIMS = 2  # of each paper in README.md
 # parameters of an advantage beside rewards, as the column "needs" names them
 NEEDS = {"lengths": "lengths", "outcomes": "outcomes", "log_probs": "log-probs"}
 GPUS, WEEK_HOURS = 16, 7 * 24  # of docs/cluster-week.md
@@ -46,7 +42,9 @@ WEEK_HEAD = [
     *["GPU-hours, three seeds", "weeks", "trainings in a week"],
     *["claims", "recognised by one seed", "by three"],
 ]
-METHODS_HEAD = [*HEAD[1:5], "pass@8", "answers", HEAD[5], "needs"]
+METHODS_HEAD = ["pass@1", "rare pass@64", "rare pass@64 at equal pass@1"]
+METHODS_HEAD += ["the same, from GRPO at 3e-6", "pass@8", "answers"]
+METHODS_HEAD += ["it keeps, against GRPO / GRPO at 3e-6", "needs"]
 LAST, EQUAL = "after the last step", "at equal pass@1"  # readings of methods.csv
 PLACE = ["reading", "metric", "against"]  # names a row of a method at a rate
 NONE = pd.DataFrame(columns=["rate", "method", "n_seeds", *PLACE])
@@ -66,21 +64,31 @@ CONTROLLED = ("passes", "open", "fails", "not run")
 SHOWN = ("holds", "fails", "inconclusive", "mechanism not engaged", "not run")
 
 
-def table(reference: Path) -> str:
-    """Return the README's table: what GRPO has beyond its base model on Countdown, what each
-    paper's method has beyond GRPO, and the predicted GPU-hours of the paper's own tables."""
-    study = pd.read_csv(reference / "study" / "methods.csv")
-    hours = pd.read_csv(reference / "gpu_hours.csv")
-    hours = hours[(hours["part"] == "all") & (hours["seeds"] == 1)].set_index("paper")
-    grpo = _rows(study[study["rate"] == RATE], GRPO)
-    gains = [difference(grpo.loc[LAST, measure[1], BASE]) for measure in (ACCURACY, DIVERSITY)]
-    lines = [["GRPO, from its base model", *gains, *["-"] * (len(HEAD) - 3)]]
-    for paper, method in METHODS.items():
-        mine = _rows(study, method)
-        cost = Range(*hours.loc[paper, ["low", "high"]])
-        link = f"[{method}](papers/{paper}/README.md)"
-        lines.append([link, *_beyond(mine), _in_words(mine), str(cost)])
-    return markdown(HEAD, lines, "lrrrrlr")
+def answers(papers: list[Paper], reference: Path) -> str:
+    """Return README's table of the papers: the first CLAIMS headline claims of each that it prints
+    a number for and that a small model's training decides. Below it stands which methods keep more
+    diversity at equal pass@1 than GRPO one rate lower."""
+    found = {one.name: one for one in papers}
+    stored = pd.read_csv(reference / "study" / "methods.csv")
+    lines, keeps = [], {}
+    for name, method in METHODS.items():
+        gaps = pd.read_csv(reference / name / "gaps.csv")
+        metrics = gaps.groupby(["claim", "scope"])["metric"].first()
+        scopes = gaps.groupby("claim")["scope"].agg(set).to_dict()
+        link = f"[{method}](papers/{name}/README.md)"
+        both = [c for c in found[name].headlines if {PUBLISHED, LAPTOP} <= scopes.get(c.id, set())]
+        for claim in both[:CLAIMS]:
+            word = claim.findings[LAPTOP].word
+            printed, here = (
+                f"{metrics[claim.id, scope]} {effect(gaps, claim.id, scope)}"
+                for scope in (PUBLISHED, LAPTOP)
+            )
+            lines.append([link, claim.headline, printed, here, f"**{word}**"])
+            link = ""
+        keeps.setdefault(_in_words(_rows(stored, method)).split(" / ")[-1], []).append(method)
+    said = "; ".join(f"{word}: {', '.join(names)}" for word, names in keeps.items())
+    lower = "At equal pass@1, rare pass@64 against GRPO at a third of the learning rate"
+    return f"{markdown(HEAD, lines, 'lllll')}\n{lower} - {said}.\n"
 
 
 def week(papers: list[Paper], reference: Path) -> str:

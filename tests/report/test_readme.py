@@ -1,5 +1,6 @@
 """The generated tables: stale where the committed results have changed."""
 
+import re
 import shutil
 from types import SimpleNamespace
 
@@ -8,8 +9,9 @@ import pandas as pd
 import pytest
 from tiny import ROOT
 
-from common.comparison.frontier import ACCURACY, BASE, DIVERSITY, GRPO, LOWER, RATE
-from common.report import readme
+from common.comparison.frontier import DIVERSITY, GRPO, LOWER, RATE
+from common.report import readme, verdicts
+from common.sweeps.cost import Range
 from rlvr_papers import docs
 from rlvr_papers.docs import REFERENCE
 
@@ -68,51 +70,35 @@ def test_what_the_page_says_of_a_week_is_so():
     assert low["fade", "all", 1] / count["fade", "all", 1] > 8 * readme.WEEK_HOURS
 
 
-@pytest.fixture
-def stored_study(tmp_path):
-    """The committed rows of the study, and the hours of each paper in several parts."""
-    (tmp_path / "study").mkdir()
-    study = pd.read_csv(REFERENCE / "study" / "methods.csv")
-    of_all = {"part": "all", "seeds": 1, "low": 900, "high": 1200.4}
-    others = [of_all, of_all | {"part": "table1", "low": 1}, of_all | {"seeds": 3, "low": 2700}]
-    hours = [{"paper": paper} | one for paper in readme.METHODS for one in others]
-    pd.DataFrame(hours).to_csv(tmp_path / "gpu_hours.csv", index=False)
-
-    def lines(rows=study) -> list[list[str]]:
-        rows.to_csv(tmp_path / "study" / "methods.csv", index=False)
-        text = readme.table(tmp_path).splitlines()
-        return [[x.strip() for x in line.split("|")[1:-1]] for line in text][2:]
-
-    return study, lines
+def answers(reference) -> tuple[list[list[str]], str]:
+    """Return the lines of README's table and the sentence below it."""
+    found = [verdicts.paper(name, ROOT / "papers", reference / name) for name in readme.METHODS]
+    table, said = readme.answers(found, reference).rstrip().rsplit("\n\n", 1)
+    return [[x.strip() for x in y.split("|")[1:-1]] for y in table.splitlines()[2:]], said
 
 
-def test_a_method_stands_with_its_effects_and_what_a_rerun_costs(stored_study):
-    study, lines = stored_study
-    fade = study[study["method"] == "FADE"].set_index(["reading", "metric", "against"])
-    last = fade.loc[(readme.LAST, "pass@64", f"{GRPO} {RATE}")]
-    row = next(line for line in lines() if "papers/fade/" in line[0])
-    assert row[2] == f"{last['difference']:+.1f} [{last['low']:.1f}, {last['high']:.1f}]"
-    assert row[-1] == "900 to 1.2k"
-    assert len(row) == len(readme.HEAD)
-    assert row[5] == "more / more"
+def test_a_claim_stands_with_its_printed_number_the_number_here_and_the_verdict():
+    lines, said = answers(REFERENCE)
+    rows = pd.read_csv(REFERENCE / "fade" / "gaps.csv").set_index(["claim", "scope"])
+    printed, here = (rows.loc[("pass1_grpo", scope)] for scope in ("published", "laptop"))
+    (line,) = (line for line in lines if line[1] == "FADE's pass@1 is above GRPO's")
+    assert line[0].startswith("[FADE](papers/fade/")
+    assert line[2] == f"{printed['metric']} {printed['difference']:+.1f}"
+    interval = f"[{here['low']:.1f}, {here['high']:.1f}]"
+    seeds = f"{here['n_seeds']:.0f} seeds"
+    assert line[3] == f"pass@1 {here['difference']:+.1f} {interval}, {seeds}"
+    assert line[4] == f"**{here['verdict']}**"
+    assert 5 <= len(lines) <= readme.CLAIMS * len(readme.METHODS)
+    assert all(line[2] and line[3] for line in lines)
+    assert "more: FADE, IAC;" in said
 
 
-def test_grpo_stands_with_its_gain_and_loss_from_the_base_model(stored_study):
-    study, lines = stored_study
-    grpo = study[(study["method"] == GRPO) & (study["rate"] == RATE)]
-    base = grpo[grpo["against"] == BASE].set_index(["reading", "benchmark", "metric"])
-    first = lines()[0]
-    for text, measure in zip(first[1:3], (ACCURACY, DIVERSITY), strict=True):
-        one = base.loc[(readme.LAST, *measure)]
-        assert text == f"{one['difference']:+.1f} [{one['low']:.1f}, {one['high']:.1f}]"
-    assert set(first[3:]) == {"-"}
-
-
-def test_what_was_not_run_has_no_effect(stored_study):
-    study, lines = stored_study
-    _, *found = lines(study[study["against"] != f"{GRPO} {LOWER}"])
-    assert all(line[4] == "not run" for line in found)
-    assert found[0][3] != "not run"
+def test_the_readme_says_whats_predicted_and_stays_short():
+    text = (ROOT / "README.md").read_text()
+    hours = pd.read_csv(REFERENCE / "gpu_hours.csv").set_index(["paper", "part", "seeds"])
+    assert f"{Range(*hours.loc[('f_grpo', 'all', 1), ['low', 'high']])} H100-hours" in text
+    prose = re.sub(r"<!--.*?-->|\]\([^)]*\)|```.*?```", "", text, flags=re.DOTALL)
+    assert len(re.findall(r"[^\W_][\w@.'%-]*", prose)) <= 450
 
 
 @pytest.fixture
