@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -25,6 +25,7 @@ class About:
     arxiv: str
     brief: str  # its idea in a few words
     says: str  # its claim in a sentence
+    figures: dict[str, str] = field(default_factory=dict)  # file name without .png -> caption
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,10 @@
 
     rlvr report [results_dir=results]
 
-Writes <results_dir>/report/index.html: claims with their numbers, and figures. A paper with
-a finished comparison in <results_dir> is shown from there, every other one from the committed
-results. A method of your own (rlvr reproduce paper=study method=FILE) stands among all methods. The
-figures are links to files, so the page belongs where it is written; the tables of their numbers,
-next to them, have the same names. The same input gives the same bytes.
+Writes <results_dir>/report/index.html from the committed results, and shows beside them what your
+own comparisons in <results_dir> decide. A method of your own (rlvr reproduce paper=study
+method=FILE) stands among all methods. The figures are links to files, so the page belongs where it
+is written; the tables of their numbers have the same names. The same input gives the same bytes.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from common.config.files import REFERENCE, ROOT
 from common.config.words import options
 from common.errors import require
 from common.report import readme, verdicts
-from common.report.verdicts import UNCLAIMED, ClaimVerdict, Paper
+from common.report.verdicts import SILENT, UNCLAIMED, ClaimVerdict, JudgedClaim, Paper
 from common.results.files import write
 from common.results.provenance import GREY
 
@@ -58,14 +57,11 @@ def main(words: list[str]) -> None:
 
 
 def build(home: Path, root: Path, reference: Path, folder: Path) -> str:
-    """Return the page, to be written to `folder`. A paper is shown from `root` if a finished
-    comparison is there, else from the committed results in `reference`."""
-    shown = []
-    for name in verdicts.papers(home, root) + verdicts.papers(home, reference):
-        if name not in [one["paper"].name for one in shown]:
-            own = (root / name / "claims.csv").exists() and root.resolve() != reference.resolve()
-            place = (root if own else reference) / name
-            shown.append(_shown(verdicts.paper(name, home, place), place, own))
+    """Return the page, to be written to `folder`, of the committed results in `reference` and of
+    the finished comparisons in `root`."""
+    found = {*verdicts.papers(home, reference), *verdicts.papers(home, root)}
+    order = [*readme.METHODS, *sorted(found - readme.METHODS.keys())]
+    shown = [_shown(name, home, root, reference) for name in order if name in found]
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE),
         autoescape=True,
@@ -77,11 +73,13 @@ def build(home: Path, root: Path, reference: Path, folder: Path) -> str:
     methods, said = readme.own_methods(root, reference)
     keeps = reference / "study" / "figures" / "keeps.png"
     text = environment.get_template("page.html").render(
-        papers=sorted(shown, key=lambda one: one["paper"].name),
+        papers=shown,
         scopes=SCOPES,
         names=NAMES,
         marks=MARKS,
         mark=mark,
+        pair=pair,
+        silent=SILENT,
         methods=methods,
         methods_head=readme.METHODS_HEAD,
         said=said,
@@ -91,32 +89,42 @@ def build(home: Path, root: Path, reference: Path, folder: Path) -> str:
     return re.sub(r"\n\s+", "\n", text)
 
 
-def _shown(paper: Paper, place: Path, own: bool) -> dict:
-    """Return what the template shows of a paper whose results are in the folder `place`."""
-    figures = sorted((place / "figures").glob("*.png"), key=_order)
-    tables = place / "comparison.md"
+def _shown(name: str, home: Path, root: Path, reference: Path) -> dict:
+    """Return what the template shows of a paper. Its figures are yours where you have any."""
+    places = [place / name for place in dict.fromkeys([root.resolve(), reference.resolve()])]
+    places = [place for place in places if (place / "claims.csv").exists()]
+    yours, *stored = (verdicts.paper(name, home, place) for place in places)
+    paper = verdicts.beside(stored[0], yours) if stored else yours
+    figures = [sorted((place / "figures").glob("*.png"), key=_order) for place in places]
+    tables = [place / "comparison.md" for place in places]
     return {
         "paper": paper,
-        "place": place,
-        "own": own,
+        "own": bool(stored),
         "counts": counts(paper),
         "claims": [(name, [*some]) for name, some in groupby(paper.claims, lambda c: c.section)],
-        "tables": tables if tables.exists() else None,
-        "figures": figures,
+        "tables": [path for path in tables if path.exists()],
+        "figures": next(filter(None, figures), []),
     }
 
 
 def counts(paper: Paper) -> list[tuple[str, list[tuple[str, int]]]]:
-    """Return (what was read, its counts of verdicts): print, each kind of rerun, a cluster."""
+    """Return (what was read, its counts of verdicts): print, each kind of rerun, a cluster. A claim
+    that your runs decide counts with their verdict."""
     groups: dict[str, Counter] = {SCOPES[0]: Counter()} | {kind: Counter() for kind in KINDS}
     groups |= {SCOPES[2]: Counter()}
     for claim in paper.theirs:
-        for scope, finding in claim.findings.items():
+        for scope, finding in (claim.findings | claim.yours).items():
             name = claim.kind if scope == LAPTOP else scope
             if finding.word != UNCLAIMED and name:
                 groups[name][finding.word] += 1
     lines = {name: [(w, count[w]) for w in MARKS if count[w]] for name, count in groups.items()}
     return [(NAMES.get(name, name), line) for name, line in lines.items() if line]
+
+
+def pair(claim: JudgedClaim, scope: str) -> list[tuple[str, ClaimVerdict]]:
+    """Return (whose runs, verdict) in a scope: yours first, if they decide anything."""
+    stored = ("stored" if scope in claim.yours else "", claim.findings[scope])
+    return [("yours", claim.yours[scope]), stored] if scope in claim.yours else [stored]
 
 
 def mark(finding: ClaimVerdict) -> str:

@@ -194,7 +194,7 @@ def method_lines(folder: Path, own: pd.DataFrame = NONE) -> list[list[str]]:
 
 def own_methods(root: Path, reference: Path) -> tuple[list[list[str]], list[str]]:
     """Return the `method_lines` of Countdown with those of the runs below `root` (the scale `own`)
-    among them, and a sentence on each of these; nothing where there are none."""
+    among them, and a sentence on each of these."""
     found, said = _stored(root / "confirmatory"), []
     own = found[(found["rate"] == RATE) & (found["method"] != GRPO)]
     for method, mine in own.groupby("method", sort=False):
@@ -204,7 +204,8 @@ def own_methods(root: Path, reference: Path) -> tuple[list[list[str]], list[str]
             f"against GRPO {equal}, against GRPO one rate lower {lower or equal}. Yours has 240 "
             "problems a set; the other rows are stored, of seeds 1 to 9 and 60 problems a set."
         )
-    return method_lines(reference / "study", own) if said else [], said
+    stored = (reference / "study" / "methods.csv").exists()
+    return method_lines(reference / "study", own) if stored else [], said
 
 
 def needs(label: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pandas as pd
@@ -12,6 +12,7 @@ from common.claims.file import PRIMARY, SCOPES, About, Claim, read
 from common.claims.single import ONE_RUN
 
 UNCLAIMED = "not claimed here"
+SILENT = (UNCLAIMED, "not run")
 BH = "Benjamini-Hochberg"
 POINTS = ("pass@", "avg@", "accuracy", "solve_rate", "active_groups")  # metrics in percent
 
@@ -30,6 +31,7 @@ class ClaimVerdict:
 class JudgedClaim(Claim):
     kind: str  # what a laptop decides it on; "" where it is not claimed there
     findings: dict[str, ClaimVerdict]  # by scope
+    yours: dict[str, ClaimVerdict]  # the same of your own runs, where these decide something
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class Paper:
     arxiv: str
     brief: str  # its idea in a few words
     says: str
+    figures: dict[str, str]  # captions
     claims: list[JudgedClaim]
 
     @property
@@ -72,9 +75,21 @@ def paper(name: str, home: Path, folder: Path) -> Paper:
         for scope in SCOPES:
             said = row[f"{scope}_numbers"], effect(behind.get((claim.id, scope)), row, scope)
             findings[scope] = ClaimVerdict(row[scope] or UNCLAIMED, *said, row[f"{scope}_state"])
-        found.append(JudgedClaim(**vars(claim), kind=row["kind"], findings=findings))
+        found.append(JudgedClaim(**vars(claim), kind=row["kind"], findings=findings, yours={}))
     about = about or About(paper=name, arxiv="", brief="", says="")
-    return Paper(name, about.paper, about.arxiv, about.brief, about.says, found)
+    return Paper(name, about.paper, about.arxiv, about.brief, about.says, about.figures, found)
+
+
+def beside(stored: Paper, yours: Paper) -> Paper:
+    """Return the stored verdicts of a paper with those of your own runs beside them. A claim that
+    your runs decide nothing on has none, and printed numbers are nobody's runs."""
+    mine, claims = {claim.id: claim for claim in yours.claims}, []
+    for claim in stored.claims:
+        one = mine.pop(claim.id, None)
+        runs = {scope: one.findings[scope] for scope in SCOPES[1:]} if one else {}
+        runs = {scope: found for scope, found in runs.items() if found.word not in SILENT}
+        claims.append(replace(claim, yours=runs))
+    return replace(stored, claims=[*claims, *mine.values()])
 
 
 def effect(gaps: pd.DataFrame | None, row: dict, scope: str) -> str:
@@ -94,19 +109,20 @@ def effect(gaps: pd.DataFrame | None, row: dict, scope: str) -> str:
             f"{sides['holds']} of {len(alone)} comparisons as claimed, {sides['fails']} against"
         )
         if len(rows) > len(alone):  # judged by their mean
-            return f"{_difference(rows[0])} on average; alone, {counts}{more}"
+            return f"{_difference(rows[0], ' on average')}; alone, {counts}{more}"
         known = [row["difference"] for row in alone if not pd.isna(row["difference"])]
         spread = f"{_rounded(min(known))} to {_rounded(max(known))}" if known else "not known"
         return f"{counts}, differences {spread}{more}"
     return _difference(rows[0]) + more
 
 
-def _difference(one: dict) -> str:
-    """Return a difference with its interval, unit and measure."""
+def _difference(one: dict, what: str = "") -> str:
+    """Return a difference with its interval, unit and measure, `what` it is of, and the seeds."""
     text = _rounded(one["difference"])
     if not pd.isna(one["low"]):
         text += f" [{_rounded(one['low'])}, {_rounded(one['high'])}]"
-    return text + _unit(str(one["benchmark"]), str(one["metric"]))
+    seeds = "" if pd.isna(one["n_seeds"]) else f", {one['n_seeds']:.0f} seeds"
+    return text + _unit(str(one["benchmark"]), str(one["metric"])) + what + seeds
 
 
 def _unit(benchmark: str, metric: str) -> str:

@@ -39,7 +39,7 @@ def test_a_claim_stands_with_its_verdicts_and_numbers(built):
 
 def test_counts_are_of_print_each_kind_and_a_cluster(built):
     text = html.unescape(built())
-    bars = re.findall(r'<th scope="row">([^<]*)</th><td><span class="bar">(.*?)</td>', text)
+    bars = re.findall(r'<th scope="row">([^<]*)</th><td><span class="bar"(.*?)</td>', text)
     counts = {name: re.findall(r'title="([^"]*)"', bar) for name, bar in bars}
     assert counts == {
         "printed numbers": ["5 holds"],
@@ -64,17 +64,29 @@ def test_the_studys_picture_stands_first_where_it_is(built, tmp_path):
     assert first == "../reference/study/figures/keeps.png"
 
 
-def test_own_results_stand_in_the_place_of_the_committed_ones(built, tmp_path):
-    assert "your own results" not in built()
-    stored(tmp_path / "mine" / "p", rl="fails")
+def test_own_results_stand_beside_the_committed_ones(built, tmp_path):
+    """A claim that own runs decide has both verdicts, any other one the stored verdict alone."""
+    assert "<i>yours</i>" not in built()
+    stored(tmp_path / "mine" / "p", rl="fails", refused="not run")
     own = built("mine")
-    assert "your own results" in own
-    row = own.split('<tr id="p-rl">')[1].split("</tr>")[0]
-    assert re.findall(r'class="word (\w+)"', row) == ["good", "bad", "none"]
+    rows = {
+        name: own.split(f'<tr id="p-{name}">')[1].split("</tr>")[0] for name in ("rl", "refused")
+    }
+    assert re.findall(r'class="word (\w+)"', rows["rl"]) == ["good", "bad", "good", "none"]
+    assert re.findall(r">(yours|stored)<", rows["rl"]) == ["yours", "stored"]
+    assert re.findall(r'class="word (\w+)"', rows["refused"]) == ["good", "open", "none"]
+    counts = html.unescape(own).split('<table class="counts">')[1]
+    assert 'title="1 fails"' in counts.split("RL of a small model")[1].split("</tr>")[0]
+
+
+def test_papers_stand_in_the_readmes_order(tmp_path):
+    reference = ROOT / "results" / "reference"
+    text = page.build(ROOT / "papers", tmp_path, reference, tmp_path)
+    assert re.findall(r'<article id="(\w+)">', text) == [*page.readme.METHODS, "study"]
 
 
 def test_a_method_of_ones_own_stands_among_all_on_the_page(built, tmp_path):
-    assert '<tr class="yours">' not in built()
+    assert '<tr class="yours">' not in built() and 'id="study"' not in built()
     stored = pd.read_csv(ROOT / "results" / "reference" / "study" / "methods.csv")
     own = stored.replace({"method": {"IAC": "<mine>"}})
     for name, rows in (("reference/study", stored), ("runs/confirmatory", own)):

@@ -42,7 +42,8 @@ ON = {"rl": RL, "reading": RL, "refused": RL, "exact": EXACT, "toys": TOY, "sile
 def gap(table: str = "strong", **changed) -> dict:
     row = {"claim": "rl", "scope": "laptop", "of": None, "table": table, "benchmark": "rare"}
     row |= {"metric": "pass@64", "difference": 7.09, "low": 3.39, "high": 10.8, "p_holm": 0.12}
-    return row | {"p_bh": 0.06, "verdict": "holds", "family": "primary"} | changed
+    row |= {"p_bh": 0.06, "verdict": "holds", "family": "primary", "n_seeds": 9}
+    return row | changed
 
 
 def stored(folder, **words):
@@ -88,19 +89,23 @@ def test_only_papers_with_committed_verdicts_are_papers(tmp_path):
 @pytest.mark.parametrize(
     ("rows", "verdict", "text"),
     [
-        ([gap()], "holds", "7.1 [3.4, 10.8] points of rare pass@64"),
-        ([gap(low=None, metric="entropy", difference=0.0432)], "holds", "0.043 (rare entropy)"),
+        ([gap()], "holds", "7.1 [3.4, 10.8] points of rare pass@64, 9 seeds"),
+        (
+            [gap(low=None, metric="entropy", difference=0.0432)],
+            "holds",
+            "0.043 (rare entropy), 9 seeds",
+        ),
         (
             [gap()],  # before the correction it holds
             "inconclusive",
-            "7.1 [3.4, 10.8] points of rare pass@64; p = 0.12 after Holm's correction",
+            "7.1 [3.4, 10.8] points of rare pass@64, 9 seeds; p = 0.12 after Holm's correction",
         ),
         (
             [gap(family="rest", metric="c")],
             "inconclusive",
-            "7.1 [3.4, 10.8] (rare c); p = 0.06 after Benjamini-Hochberg's correction",
+            "7.1 [3.4, 10.8] (rare c), 9 seeds; p = 0.06 after Benjamini-Hochberg's correction",
         ),
-        ([gap(p_holm=None)], "inconclusive", "7.1 [3.4, 10.8] points of rare pass@64"),
+        ([gap(p_holm=None)], "inconclusive", "7.1 [3.4, 10.8] points of rare pass@64, 9 seeds"),
         (
             [gap(), gap(difference=-2.0, verdict="fails")],
             "holds",
@@ -109,8 +114,8 @@ def test_only_papers_with_committed_verdicts_are_papers(tmp_path):
         (
             [gap(of=2), gap(), gap(verdict="inconclusive")],
             "holds",
-            "7.1 [3.4, 10.8] points of rare pass@64 on average; alone, 1 of 2 comparisons as "
-            "claimed, 0 against",
+            "7.1 [3.4, 10.8] points of rare pass@64 on average, 9 seeds; alone, 1 of 2 comparisons "
+            "as claimed, 0 against",
         ),
         (None, "not run", "first"),
     ],
