@@ -81,7 +81,8 @@ def guard(function: Callable) -> None:
     try:
         function()
     except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
+        said = (c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in str(error))
+        print(f"error: {''.join(said)}", file=sys.stderr)
         sys.exit(2)
     except BrokenPipeError:  # the reader of our output, such as `head`, has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

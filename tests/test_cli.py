@@ -9,6 +9,9 @@ import pytest
 from processes import heed
 from tiny import ROOT
 
+from common import cli
+from common.errors import UserError
+
 pytestmark = pytest.mark.process
 
 COMMAND = """
@@ -47,6 +50,16 @@ def test_ctrl_c_ends_what_cleans_up_for_ever(stuck):
     assert out == "cleaning\n"
     assert error == "stopped; the same command resumes from the last checkpoint\n"
     assert process.returncode == 130
+
+
+def test_an_error_is_printed_without_control_characters(capsys):
+    def command():
+        raise UserError("model=\x1b]0;pwn\x07\x9b2J é日\u2028: fix\nthe line")
+
+    with pytest.raises(SystemExit):
+        cli.guard(command)
+    said = "error: model=\\x1b]0;pwn\\x07\\x9b2J é日\\u2028: fix\nthe line\n"
+    assert capsys.readouterr().err == said
 
 
 TYPED = """

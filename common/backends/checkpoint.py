@@ -1,6 +1,7 @@
 """The checkpoint that a run resumes from: <run>/checkpoint.pt, its loop's state in one file."""
 
 import io
+import zipfile
 from pathlib import Path
 
 import torch
@@ -21,12 +22,13 @@ def load(path: Path, loop) -> None:
     if not path.exists():
         return
     try:
+        with zipfile.ZipFile(path) as archive:  # torch itself checks no checksum
+            if (part := archive.testzip()) is not None:
+                raise ValueError(f"the checksum of {part} differs")
         loop.load_state_dict(torch.load(path, map_location=loop.device, weights_only=True))
     except Exception as error:
-        raise UserError(
-            f"{path} is damaged ({str(error).splitlines()[0][:200]}); delete it to train from "
-            "the start"
-        ) from error
+        said = str(error).partition("\n")[0][:200] or type(error).__name__
+        raise UserError(f"{path} is damaged ({said}); delete it to train from the start") from error
 
 
 def step(path: Path) -> int:

@@ -98,7 +98,7 @@ def train(
                 except torch.OutOfMemoryError as error:
                     raise UserError(
                         f"optim.micro_batch={x.optim.micro_batch}: so many responses do not fit "
-                        f"into the GPU's memory ({str(error).splitlines()[0][:120]}); set "
+                        f"into the GPU's memory ({str(error)[:120]}); set "
                         "optim.gradient_checkpointing=true, with which this run goes on, or lower "
                         f"it, as far as sampling.group_size={x.sampling.group_size}, for a new one"
                     ) from error

@@ -47,7 +47,7 @@ from common.config.words import options
 from common.errors import require
 from common.results import provenance
 from common.results.checks import check_names
-from common.results.files import write, write_csv
+from common.results.files import sweep, write, write_csv
 
 LEFT_OUT = 5  # reasons that the terminal shows; all are in comparison.md
 SPREADS = {"cluster_at_half": 0.5, "cluster_at_twice": 2.0}
@@ -98,6 +98,7 @@ def compare(spec: Spec, root: Path) -> None:
     console = Console(markup=False, width=None if sys.stdout.isatty() else WIDTH)
     console.print(compare_text.headlines(result, result.claims, REFERENCE / spec.paper))
     print(compare_text.terminal(result))  # before it writes: the folder may be read-only
+    sweep(folder)
     for paper, runs in result.found.items():
         runs.write(root, paper)
     rerun = result.summary["scope"] != "published"  # the printed numbers are in published/

@@ -92,8 +92,8 @@ def _file(path: Path) -> str:
 def _hashed(path: Path, size: int, changed: int) -> str:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rlvr_papers"
     kept = cache / "sha256" / hashlib.sha256(f"{path} {size} {changed}".encode()).hexdigest()
-    if size >= LARGE and kept.is_file():
-        return kept.read_text()
+    if size >= LARGE and kept.is_file() and (digest := kept.read_text()):  # empty: a power cut
+        return digest
     try:
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()

@@ -113,7 +113,7 @@ def own_rows(path: str) -> list:
                 row = json.loads(line, parse_constant=_no_number)
                 json.dumps(row, ensure_ascii=False).encode()  # fails for half a surrogate pair
                 rows.append(row)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise UserError(
                     f"{path}, line {number}: is no JSON object ({error}); fix the line"
                 ) from error

@@ -139,8 +139,8 @@ def result_row(
 
 
 def warn_cut_off(share: float, key: str, limit: int) -> None:
-    """Warn on stderr if more than CUT_OFF of the responses reached `key`=`limit`: an answer that is
-    cut off counts as wrong."""
+    """Warn on stderr if more than CUT_OFF of the responses reached `key`=`limit`; they are judged
+    as they stand."""
     if share > CUT_OFF:
         print(
             f"warning: {100 * share:.0f} % of the responses were cut off at {key}={limit}; what is "

@@ -1,13 +1,14 @@
 """Where a model's weights are, how they are named, and how they are saved."""
 
 import os
+import shutil
 from dataclasses import asdict
 from pathlib import Path
 
 from common.config.contents import contents
 from common.config.schema import Model
 from common.errors import UserError
-from common.results.files import config_hash
+from common.results.files import cannot_write, config_hash, sweep
 
 
 def identity(model: Model) -> str:
@@ -61,9 +62,11 @@ def cached(hub: str, revision: str | None) -> bool:
 
 def save(model, tok, path: Path) -> None:
     """Save a Hugging Face checkpoint at `path`: each file is written next to it, then renamed."""
+    from safetensors import SafetensorError
     from transformers.utils import logging
 
     logging.disable_progress_bar()  # its bars for a few tensors break our progress bars
+    sweep(path.parent)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         model.save_pretrained(temporary)
@@ -73,8 +76,7 @@ def save(model, tok, path: Path) -> None:
             with open(file, "rb") as written:
                 os.fsync(written.fileno())
             os.replace(file, path / file.name)
-        temporary.rmdir()
-    except OSError as error:
-        raise UserError(
-            f"cannot write model to {path}: {error.strerror}; free space or set results_dir=FOLDER"
-        ) from error
+    except (OSError, SafetensorError) as error:
+        raise cannot_write(path, error) from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)

@@ -14,12 +14,14 @@ import pandas as pd
 import yaml
 
 from common.config.words import options
-from common.errors import require
+from common.errors import UserError, require
 from common.plotting import legend, panels, save
+from common.results.collect import NUMBERS, damage
 from common.results.files import whole_rows
 
 CURVES = ("reward", "entropy", "response_length", "grad_norm")
 NAMED = 16  # with more runs, a legend leaves no room for the curves
+MARKS = ("config.yaml", "metrics.csv")  # of a run's folder
 HEAD = ("run", "state", "pass@1 in percent, after the last step")
 
 
@@ -37,24 +39,27 @@ def main(words: list[str]) -> None:
 
 def runs(root: Path) -> list[tuple[str, str, str]]:
     """Return (folder below `root`, state, pass@1 of each benchmark) of every run, by folder."""
-    folders = sorted(file.parent for file in root.rglob("config.yaml"))
+    folders = sorted({file.parent for name in MARKS for file in root.rglob(name)})
     return [(str(run.relative_to(root)), state(run), accuracy(run)) for run in folders]
 
 
 def state(run: Path) -> str:
-    """Return "done", or how many steps of an unfinished run are logged."""
-    if (run / "DONE").exists():
-        return "done"
-    config = yaml.safe_load((run / "config.yaml").read_text())
-    steps = (config.get("optim") or {}).get("steps")
+    """Return "done", how many steps of an unfinished run are logged, or "damaged"."""
+    try:
+        if (run / "DONE").exists():
+            return "damaged" if damage(run, NUMBERS) else "done"
+        config = yaml.safe_load((run / "config.yaml").read_bytes())
+        steps = (config.get("optim") or {}).get("steps")
+    except (UserError, OSError, ValueError, AttributeError, yaml.YAMLError):
+        return "damaged"
     logged = [row["step"] for row in whole_rows(run / "metrics.jsonl") if "step" in row]
     return f"step {max(logged, default=0)} of {steps}" if steps else "unfinished"
 
 
 def accuracy(run: Path) -> str:
     """Return pass@1 of each benchmark after the last step, as "natural 32.1, rare 3.0"; "" where
-    nothing was measured."""
-    if not (run / "metrics.csv").exists():
+    nothing was measured, or the run is not done."""
+    if state(run) != "done" or not (run / "metrics.csv").exists():
         return ""
     rows = pd.read_csv(run / "metrics.csv")
     rows = rows[

@@ -29,9 +29,10 @@ def _file_sha256(path: str, size: int, modified: int) -> str:
     return sha256_of(Path(path))
 
 
-def damage(run: Path) -> dict[str, str]:
+def damage(run: Path, among: Iterable[str] = ()) -> dict[str, str]:
     """Return the files of a finished run that are "missing" or were "changed" since `DONE`, by
-    their path in the run. Raises UserError where the marker is missing or damaged."""
+    their path in the run; with `among`, only of these names. Raises UserError where the marker is
+    missing or damaged."""
     marker = run / "DONE"
     if not marker.exists():
         raise UserError(f"{run} is unfinished (no DONE marker); run it again to resume")
@@ -42,6 +43,8 @@ def damage(run: Path) -> dict[str, str]:
     damaged = {}
     for name, digest in hashes:
         file = run / name
+        if among and name not in among:
+            continue
         if not file.exists():
             damaged[name] = "missing"
         elif _file_sha256(str(file), (stat := file.stat()).st_size, stat.st_mtime_ns) != digest:

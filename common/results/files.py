@@ -8,10 +8,12 @@ import gzip
 import hashlib
 import json
 import os
+import shutil
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from time import time
 from typing import TYPE_CHECKING, BinaryIO
 
 from common.errors import Fault, UserError
@@ -30,6 +32,15 @@ def write(path: Path, data: str | bytes) -> None:
         file.write(data.encode() if isinstance(data, str) else data)
 
 
+def sweep(folder: Path, pattern: str = ".*.tmp", *, age: float = 86_400) -> None:
+    """Remove what processes that were killed while writing left in a folder. What is younger than
+    `age` (seconds) may be another process's."""
+    for left in list(folder.glob(pattern)):
+        with suppress(OSError):
+            if time() - left.stat().st_mtime >= age:
+                shutil.rmtree(left) if left.is_dir() else left.unlink()
+
+
 @contextmanager
 def writing(path: Path) -> Iterator[BinaryIO]:
     """Yield a file that appears at `path` when the block has ended well; else nothing changes."""
@@ -44,14 +55,15 @@ def writing(path: Path) -> Iterator[BinaryIO]:
     except OSError as error:
         with suppress(OSError):  # where the folder cannot be made, there is nothing to remove
             temporary.unlink()
-        raise _cannot_write(path, error) from error
+        raise cannot_write(path, error) from error
 
 
-def _cannot_write(path: Path, error: OSError) -> UserError:
-    kind = Fault if error.errno in PASSING else UserError
+def cannot_write(path: Path, error: Exception) -> UserError:
+    """Return what is said of a failed write; an error of safetensors has no number and is I/O."""
+    kind = Fault if getattr(error, "errno", errno.EIO) in PASSING else UserError
     return kind(
-        f"cannot write {path}: {error.strerror}. Free space, or choose a writable folder with "
-        "results_dir=FOLDER; what was finished before is kept."
+        f"cannot write {path}: {getattr(error, 'strerror', error)}. Free space, or choose a "
+        "writable folder with results_dir=FOLDER; what was finished before is kept."
     )
 
 
@@ -83,7 +95,7 @@ def read_jsonl(path: Path) -> list[dict]:
     rows, lines = [], 0
     try:
         with (gzip.open if path.suffix == ".gz" else open)(
-            path, "rt", encoding="utf-8-sig"
+            path, "rt", encoding="utf-8-sig", newline="\n"
         ) as file:
             for line in file:
                 if line.strip():
@@ -92,7 +104,7 @@ def read_jsonl(path: Path) -> list[dict]:
             return rows
     except FileNotFoundError as error:
         raise UserError(f"{path} does not exist; run what makes it first") from error
-    except (OSError, EOFError, ValueError, zlib.error) as error:
+    except (OSError, EOFError, ValueError, RecursionError, zlib.error) as error:
         raise UserError(
             f"{path}, line {lines + 1}: cannot be read ({error}); fix the line, or make the "
             "file again with what made it"
@@ -154,12 +166,12 @@ def require_steps(path: Path, last: int) -> None:
 
 def whole_rows(path: Path) -> list[dict]:
     """Return the rows of a JSONL file that is being written, or whose writer was killed, up to the
-    first row that is cut off; [] where there is no file."""
+    first row that is damaged; [] where there is no file."""
     rows: list[dict] = []
-    for line in path.read_text().splitlines() if path.exists() else []:
+    for line in path.read_bytes().splitlines() if path.exists() else []:
         try:
-            rows.append(json.loads(line))
-        except ValueError:
+            rows.append({} | json.loads(line))
+        except (ValueError, TypeError, RecursionError):
             break
     return rows
 
@@ -176,7 +188,7 @@ def jsonl_appender(path: Path, keep_until_step: int):
             with open(path, "ab", buffering=0) as file:  # `amend` may have replaced it
                 file.write((json.dumps(row) + "\n").encode())
         except OSError as error:
-            raise _cannot_write(path, error) from error
+            raise cannot_write(path, error) from error
 
     yield append
 

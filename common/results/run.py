@@ -10,7 +10,6 @@ from __future__ import annotations
 import fcntl
 import json
 import platform
-import shutil
 import subprocess
 import sys
 import time
@@ -23,7 +22,7 @@ from typing import TextIO
 import yaml
 
 from common.errors import UserError, require
-from common.results.files import sha256, sha256_of, write, write_json
+from common.results.files import sha256, sha256_of, sweep, write, write_json
 
 COMMIT = "COMMIT"
 SETS = "sets.json"  # what each public set was read from: common/datasets/commits.py
@@ -66,8 +65,8 @@ class Run:
             self.lock = open(self.path / ".lock", "w")  # noqa: SIM115 (held until the process ends)
         except OSError as error:
             raise UserError(
-                f"cannot write results_dir={root}: {error.strerror}; choose another with "
-                "results_dir=FOLDER"
+                f"results_dir={root}: cannot write {error.filename} ({error.strerror}); correct "
+                "that, or choose another folder with results_dir=FOLDER"
             ) from error
         try:
             ours = lock(self.lock, seconds=AFTERMATH)
@@ -79,9 +78,7 @@ class Run:
         if not ours:
             raise UserError(f"{self.path} is being written by another process; wait for it")
         if not self.done:
-            # what an earlier process left when it was killed while writing
-            for leftover in list(self.path.rglob(".*.tmp")):
-                shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink(missing_ok=True)
+            sweep(self.path, "**/.*.tmp", age=0)
             write(self.path / "config.yaml", yaml.safe_dump(config, sort_keys=False))
 
     @property
@@ -107,7 +104,10 @@ class Run:
         """Store what each public set was read from. Raises UserError if a resumed run began with
         another source: it must go on with the same prompts."""
         path = self.path / SETS
-        before = json.loads(path.read_text()) if path.exists() else {}
+        try:
+            before = {} | json.loads(path.read_bytes()) if path.exists() else {}
+        except (ValueError, TypeError) as error:
+            raise UserError(f"{path} is damaged ({error}); delete {self.path}") from error
         for name, now in found.items():
             then = before.get(name, now)
             remedy = f"this run began with {then}; pin that revision, or delete {self.path}"

@@ -48,7 +48,7 @@ def test_a_missing_model_is_refused_by_name(tiny, tmp_path):
         train(x, progress=False)
 
 
-@pytest.mark.parametrize("damage", ["cut", "text", "other model", "pickle"])
+@pytest.mark.parametrize("damage", ["cut", "empty", "bit", "text", "other model", "pickle"])
 def test_a_damaged_checkpoint_is_refused_by_name(tiny, tmp_path, damage):
     loop = make_loop(tiny(), tmp_path)
     loop.step = 2
@@ -57,6 +57,13 @@ def test_a_damaged_checkpoint_is_refused_by_name(tiny, tmp_path, damage):
     assert make_loop(tiny(), tmp_path).step == 2
     if damage == "cut":
         path.write_bytes(path.read_bytes()[:5000])
+    elif damage == "empty":
+        path.write_bytes(b"")
+    elif damage == "bit":  # of a weight
+        data = bytearray(path.read_bytes())
+        weights = loop.model.get_input_embeddings().weight.detach().numpy().tobytes()
+        data[data.index(weights[:64]) + 7] ^= 1
+        path.write_bytes(data)
     elif damage == "text":
         path.write_text("no checkpoint")
     elif damage == "other model":

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from common.config.compose import CONFIGS, compose
-from common.config.contents import contents
+from common.config.contents import LARGE, _hashed, contents
 from common.config.strict import strict
 from common.evaluation.config import Evaluate
 from common.experiment import load
@@ -42,6 +42,17 @@ def test_an_edited_data_file_is_another_run(data, tmp_path):
     after = training(data), evaluation(tmp_path, *own)
     assert after[0] != before[0]
     assert after[1] != before[1]
+
+
+def test_a_kept_hash_that_a_power_cut_emptied_is_made_again(tmp_path, cache):
+    large = tmp_path / "large.jsonl"
+    large.write_bytes(b"a" * LARGE)
+    before = contents({"path": str(large)}, "results")
+    (kept,) = (cache / "rlvr_papers" / "sha256").iterdir()
+    kept.write_text("")
+    _hashed.cache_clear()  # as in a later process
+    assert contents({"path": str(large)}, "results") == before
+    assert kept.read_text() == before["path"]
 
 
 def test_other_weights_in_the_same_folder_are_another_run(tmp_path):

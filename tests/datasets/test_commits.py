@@ -5,11 +5,12 @@ import json
 
 import pandas as pd
 from dataset_nodes import NODES
-from refuses import refuses
+from refuses import refuses, refuses_file
 
 from common.comparison.cells import one_source_each
 from common.datasets.commits import read_from, read_whole
 from common.results import provenance
+from common.results.files import write
 from common.results.run import Run
 
 AMC = NODES["eval=amc23"]
@@ -59,6 +60,12 @@ def test_a_run_stores_what_it_read_and_goes_on_with_that_alone(tmp_path):
     again.keep_sets({"amc23": "hub@c", "aime24": "hub@x"})
     with refuses("set amc23", "hub@d"):
         again.keep_sets({"amc23": "hub@d"})
+    kept = (again.path / "sets.json").read_text()
+    for damaged in (kept[:20], "[]", "\udc80"):
+        write(again.path / "sets.json", damaged.encode(errors="surrogateescape"))
+        with refuses_file(again.path / "sets.json"):
+            again.keep_sets({"amc23": "hub@c"})
+    write(again.path / "sets.json", kept)
     again.finish()
     stored = {"amc23": "hub@c", "aime24": "hub@x"}
     assert json.loads((again.path / "sets.json").read_text()) == stored

@@ -132,6 +132,8 @@ def test_a_broken_line_is_named(tmp_path):
     file = tmp_path / "own.jsonl"
     file.write_text(json.dumps(ROW) + '\n\n{"id": \n')
     assert f"{file}, line 3: is no JSON object" in refused(file)
+    file.write_text(json.dumps(ROW) + "\n" + "[" * 200_000)
+    assert f"{file}, line 2: is no JSON object" in refused(file)
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,13 @@
 """A model is loaded whole or refused."""
 
+import os
+
 import pytest
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from common.config.schema import Model, Pretrain
-from common.errors import UserError
+from common.errors import Fault, UserError
 from common.models.load import load_model
 from common.models.pretrain import random_model, tokenizer
 from common.models.store import folder, save
@@ -25,6 +28,24 @@ def test_a_model_without_some_of_its_weights_is_refused(tmp_path):
     save_file(weights, path / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(UserError, match=r"has no weights for \['model.norm.weight'\]"):
         load_model(model, tmp_path, "cpu")
+
+
+def test_a_disk_that_fills_while_a_model_is_saved(tmp_path, monkeypatch):
+    """A job is tried again, and nothing of the model stays behind; nor does what a kill left."""
+    tok, path = tokenizer(), tmp_path / "model"
+    for name in ("old", "young"):
+        (tmp_path / f".{name}.1.tmp").mkdir()
+    os.utime(tmp_path / ".old.1.tmp", (0, 0))
+    model = random_model(TINY, tok)
+
+    def full(*_, **__):
+        raise SafetensorError("I/O error: No space left on device (os error 28)")
+
+    save(model, tok, path)
+    monkeypatch.setattr("transformers.modeling_utils.safe_save_file", full)
+    with pytest.raises(Fault, match=f"{path}: I/O error: No space left"):
+        save(model, tok, path)
+    assert {one.name for one in tmp_path.iterdir()} == {"model", ".young.1.tmp"}
 
 
 COMMIT = "c" * 40

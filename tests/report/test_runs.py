@@ -7,7 +7,7 @@ import pytest
 from refuses import refuses
 
 from common.report.runs import main, runs
-from common.results.files import write
+from common.results.files import sha256_of, write
 
 ROWS = (
     "benchmark,metric,step,value\nb,pass@1,3,10\nb,pass@1,6,25\nb,pass@2,6,40\nc,pass@1,6,50.04\n"
@@ -40,6 +40,29 @@ def test_every_run_is_listed_with_how_far_it_is_and_its_accuracy(results, capsys
         "done",
         *["b", "25.0,", "c", "50.0"],
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("metrics.csv", b""),
+        ("metrics.csv", ROWS.replace("25", "95").encode()),
+        ("metrics.csv", b"\0" * 80),
+        ("metrics.csv", b"\xff"),
+        ("metrics.csv", ROWS[:60].encode()),
+        ("DONE", b'{"metrics'),
+        ("config.yaml", None),
+        ("config.yaml", b"- 1\n"),
+    ],
+)
+def test_a_damaged_run_is_listed_as_such_and_hides_no_other(results, name, text):
+    done, others = results / "fade" / "done", runs(results)[2:]
+    hashes = {name: sha256_of(done / name) for name in ("metrics.csv", "config.yaml")}
+    write(done / "DONE", json.dumps(hashes))
+    write(done / name, text) if text is not None else (done / name).unlink()
+    assert runs(results)[1:] == [("fade/done", "damaged", ""), *others]
+    write(results / "fade" / "begun" / "config.yaml", "[]")
+    assert runs(results)[0] == ("fade/begun", "damaged", "")
 
 
 def test_the_curves_of_all_runs_are_drawn(results):

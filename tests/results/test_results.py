@@ -109,6 +109,8 @@ def test_missing_stays_missing_and_numbers_survive(tmp_path):
         ('{"a": 1}\n{"a": 2\n{"a": 3}\n', 2),
         ("oops\n", 1),
         ('\ufeff{"a": 1}\r\n\r\n{"a": 3\n', 3),
+        ('{"a": 1}\n' + "[" * 200_000 + "\n", 2),
+        ('{"a": 1}\r{"a": 2}\n', 1),
         ('{"a": 1}\n{"a": 2}\n{"a": "\udc80"}\n', 1),  # no UTF-8: the file is read in blocks
     ],
 )
@@ -259,6 +261,20 @@ def test_the_training_curve_goes_on_from_the_checkpoint(tmp_path):
         append({"step": 4, "reward": 0.5})
     assert [row["step"] for row in read_jsonl(path)] == [1, 2, 3, 4]
     assert path.read_text().splitlines()[2] == '{"step": 3, "reward": 0.375}'
+
+
+@pytest.mark.parametrize("line", [b"[1]", b"5", b'"a"', b'{"step": "\xff"}', b"[" * 200_000])
+def test_the_training_curve_ends_before_a_damaged_line(tmp_path, line):
+    path = tmp_path / "metrics.jsonl"
+    path.write_bytes(b'{"step": 1}\n' + line + b'\n{"step": 3}\n')
+    assert files.whole_rows(path) == [{"step": 1}]
+
+
+def test_a_lock_that_is_a_folder_is_named(tmp_path):
+    lock = tmp_path / "paper" / "a" / ".lock"
+    lock.mkdir(parents=True)
+    with refuses_file(lock):
+        Run(tmp_path, "paper", "a", {})
 
 
 def test_a_curve_that_lacks_steps_before_the_checkpoint_is_refused(tmp_path):

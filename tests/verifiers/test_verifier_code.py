@@ -89,6 +89,19 @@ def test_comparison_of_output(output, expected, same):
     assert judge(program, [("", expected)]).reward == same
 
 
+def test_a_large_output_is_not_taken_apart():
+    line, lines, zeros = "2 " * 2**22, "2\n" * 2**22, "[" + "0, " * 2**21 + "0]"
+    for output, expected in ((line, "2 2"), (lines, "2")):
+        seconds, said = cpu_seconds(verifier._different_lines, output, expected)
+        assert seconds < 0.5
+        assert said is not None
+    assert "4194304 lines" in said
+    seconds, said = cpu_seconds(verifier._different_value, zeros, "[0, 0]")
+    assert said is not None
+    assert seconds < 0.1
+    assert verifier._different_value(zeros, zeros.replace(" ", "")) is None
+
+
 @isolated
 @pytest.mark.parametrize(
     ("body", "expected", "outcome"),

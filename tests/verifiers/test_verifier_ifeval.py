@@ -98,12 +98,18 @@ def test_verdicts_repeat_and_leave_the_random_state_alone():
             assert verify(text, asked) == first
 
 
-def test_a_checker_that_fails_is_an_error():
-    asked = made(("detectable_format:json_format", {}))
+def test_json_that_nests_too_deep_is_none_and_a_checker_that_fails_is_an_error(monkeypatch):
+    from common.verifiers.ifeval.checker import CHECKS
+
+    asked = made(("detectable_format:json_format", {}), (COMMA, {}))
     assert verify('{"a": 1}', asked).outcome == "correct"
-    verdict = verify("[" * 100_000, asked)
+    for deep in ("[" * 100_000, '{"a":' * 100_000):
+        for mode in ("strict", "loose"):
+            assert verify(deep, asked, mode=mode).parsed == "[false,true]"
+    monkeypatch.setitem(CHECKS, "strict", lambda *_: 1 / 0)
+    verdict = verify('{"a": 1}', asked)
     assert verdict.outcome == "error"
-    assert "RecursionError" in verdict.reason
+    assert "ZeroDivisionError" in verdict.reason
 
 
 def test_what_follows_the_thought_is_judged():

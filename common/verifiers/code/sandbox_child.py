@@ -165,7 +165,7 @@ def _program(request: dict, files: list[int], ready: int) -> None:
         with open(FILES.index("program"), encoding="utf-8", newline="") as file:
             text = file.read()
         with open("/proc/self/oom_score_adj", "w") as file:
-            file.write("1000")  # where memory ends, this process dies first
+            file.write("1000")  # where memory ends, it dies first, unless it takes this back
         os.setsid()  # its kill(0) must reach nobody else
         _checked(libc.unshare(NEWNS), "unshare")
         uid = request["uid"]

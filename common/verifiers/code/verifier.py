@@ -47,9 +47,10 @@ def verify(
     without a program, "error" where the sandbox failed, else "wrong"; `reason` names the test.
 
     `memory_gb` limits the address space of each process, and the memory that all processes of a
-    test hold together. `opened`: the prompt ends in <think>, and a response that never closes it
-    has no program. `strict`: the program has to be in a fence after a closed thought. `parsed` is a
-    hash of the program. Raises UserError for a bad reference, or where there is no bubblewrap.
+    test hold together; beside it five files in memory and /tmp have 64 MiB each. `opened`: the
+    prompt ends in <think>, and a response that never closes it has no program. `strict`: the
+    program has to be in a fence after a closed thought. `parsed` is a hash of the program. Raises
+    UserError for a bad reference, or where there is no bubblewrap.
     """
     require(memory_gb >= 0.25, "memory_gb", memory_gb, "must be at least 0.25 GiB")
     require(total_time > 0, "total_time", total_time, "must be above 0 seconds")
@@ -102,23 +103,30 @@ def _fault(result: sandbox.Result, seconds: float, memory_gb: float) -> str | No
 
 def _different_lines(output: str, expected: str) -> str | None:
     """Return the first difference of two texts; None where they count as equal."""
-    ours, gold = output.strip().split("\n"), expected.strip().split("\n")
-    for number, (a, b) in enumerate(zip_longest(ours, gold), 1):
+    ours, gold = output.strip(), expected.strip().split("\n")
+    for number, (a, b) in enumerate(zip_longest(ours.split("\n", len(gold)), gold), 1):
         if a is None or b is None:
-            return f"{len(ours)} lines of output, not {len(gold)}"
+            lines = ours.count("\n") + 1
+            return f"{lines} lines of output, not {len(gold)}"
         if a.strip() != b.strip() and not _same_decimals(a, b):
             return f"line {number}: {a.strip()[:80]!r}, not {b.strip()[:80]!r}"
     return None
 
 
 def _same_decimals(a: str, b: str) -> bool:
+    gold = b.split()
+    ours = a.split(None, len(gold))  # a long line is not taken apart
+    if len(ours) != len(gold):
+        return False
     try:
-        return [Decimal(x) for x in a.split()] == [Decimal(x) for x in b.split()]
+        return [Decimal(x) for x in ours] == [Decimal(x) for x in gold]
     except InvalidOperation:  # no number, or a signalling NaN
         return False
 
 
 def _different_value(value: str, expected: str) -> str | None:
+    if len(value) > 16 * len(expected) + 2**20:  # no spelling of the same value
+        return f"{len(value)} characters of output, not {len(expected)}"
     try:
         ours, gold = (json.loads(text, parse_int=Decimal) for text in (value, expected))
         if ours == gold:  # a Decimal equals its int; Python refuses to read ints of 4,300 digits
