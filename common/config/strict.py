@@ -19,6 +19,7 @@ REMEDIES = {  # pydantic's name of a violated range: our remedy
     "less_than": "must be below {lt:g}",
     "less_than_equal": "must be <= {le:g}",
     "too_short": "give at least {min_length}",
+    "string_type": """is not read as text; quote it: "{key}='TEXT'\"""",
     "string_too_short": "is empty; give a value",
     "literal_error": "use {expected}",
 }
@@ -78,10 +79,10 @@ def _in_our_words(schema: Any, errors: list) -> UserError:
         return UserError(f"{key}=: is missing; give it a value")
     if error["type"] not in REMEDIES:
         return UserError(f"{key}={error['input']!r}: {error['msg']}")
-    remedy = REMEDIES[error["type"]]
-    if isinstance(error["ctx"].get("gt"), int):  # a whole number above 0 is at least 1
-        remedy = f"must be at least {error['ctx']['gt'] + 1}"
-    return UserError(f"{key}={error['input']}: {remedy.format(**error['ctx'])}")
+    remedy, bounds = REMEDIES[error["type"]], error.get("ctx", {})
+    if isinstance(bounds.get("gt"), int):  # a whole number above 0 is at least 1
+        remedy = f"must be at least {bounds['gt'] + 1}"
+    return UserError(f"{key}={error['input']}: {remedy.format(key=key, **bounds)}")
 
 
 def _keys(schema: Any, path: list) -> list[str]:

@@ -72,9 +72,11 @@ def jsonl(
             text = render(given | {"problem": text}, instruction=instruction, chat=chat)
         prompt = Prompt(texts[0], text, texts[2])
         if prompt.id in prompts:
-            raise UserError(
-                f"{path}, row {number}: id={prompt.id!r} occurs twice; ids must be unique"
-            )
+            said = f"id={prompt.id!r} occurs twice; ids must be unique"
+            if unnamed:
+                first = list(prompts).index(prompt.id) + 1
+                said = f"asks the same as row {first}; drop one of them, or give each row an id"
+            raise UserError(f"{path}, row {number}: {said}")
         prompts[prompt.id] = prompt
     return list(prompts.values())
 

@@ -6,8 +6,9 @@ NAME: math, choice, ifeval, synlogic, code, format, countdown, maze.
 
 Each row has an `id`, a `response` (or `code`), and what the verifier compares with: `gold` or
 `answer` and the fields of its data set (olympiadbench: is_multiple_answer, unit, error; choice:
-options; ifeval: instruction_id_list, kwargs; synlogic: data_source, metadata; code: tests,
-test_type, fn_name). Rows of `kind` answer_pair or unit_test may hold a bare answer as the response.
+options; ifeval: problem or prompt, instruction_id_list, kwargs; synlogic: data_source, metadata;
+code: tests, test_type, fn_name). Rows of `kind` answer_pair or unit_test may hold a bare answer as
+the response.
 
 One row is written for each that is read, in order: id, outcome, reward, parsed, reason. The outcome
 is correct, wrong, unparsed (no answer was found), timeout or error. A row that cannot be scored,
@@ -82,7 +83,7 @@ def read(data: bytes) -> list[dict]:
             if text := line.decode("utf-8-sig").strip():
                 row = json.loads(text)
                 rows.append(row if isinstance(row, dict) else {FAULT: f"line {number}: no object"})
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             rows.append({FAULT: f"line {number}: cannot be read ({error})"})
     return rows
 

@@ -21,8 +21,8 @@ def summary(run: Path, following: str) -> str:
 
 
 def _line(name: str, rows: pd.DataFrame) -> str:
-    largest = max(int(metric.removeprefix("pass@")) for metric in rows.metric)
-    first, last = (rows[rows.metric == f"pass@{k}"].iloc[0] for k in (1, largest))
-    cells = [f"{row.value:.1f} +- {row.stderr:.1f}" for row in (first, last)]
-    most = f"{cells[1]} (k={largest})"
-    return f"{name[:23]:24}{int(first.n_problems):>9}{cells[0]:>16}{most:>24}"
+    ks = rows.metric.str.removeprefix("pass@").astype(int)
+    pairs = zip(ks, rows.value, rows.stderr, strict=True)
+    cells = {k: f"{value:.1f} +- {error:.1f}" for k, value, error in pairs}
+    most = f"{cells[max(ks)]} (k={max(ks)})"
+    return f"{name[:23]:24}{int(rows.n_problems.iloc[0]):>9}{cells.get(1, '-'):>16}{most:>24}"

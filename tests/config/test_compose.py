@@ -95,3 +95,11 @@ def test_a_group_that_a_command_has_no_file_of_is_an_unknown_key():
 def test_a_missing_value_is_named_by_its_own_key():
     with refuses("model.path", ""):  # model.name is made of it
         strict(Experiment, compose(CONFIGS, [], "train"))
+
+
+@pytest.mark.parametrize("name", ["3", "2026", "1e5", "true", "nan", "null"])
+def test_text_that_looks_like_a_number_is_taken_in_quotes(name):
+    with refuses("name") as caught:
+        strict(Experiment, compose("f_grpo", [f"name={name}"]))
+    assert "name='" in str(caught.value)
+    assert strict(Experiment, compose("f_grpo", [f"name='{name}'"])).name == name

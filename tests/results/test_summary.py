@@ -15,3 +15,6 @@ def test_the_last_step_is_shown(tmp_path):
     assert lines[1].split() == ["b", "6", "12.3", "+-", "1.2", "60.0", "+-", "2.5", "(k=16)"]
     assert max(map(len, lines[:2])) <= 80
     assert lines[-1] == "next:  the next command"
+    frame = frame[frame["metric"] != "pass@1"].assign(n_problems=6)
+    frame.to_csv(tmp_path / "metrics.csv", index=False)
+    assert summary(tmp_path, "").splitlines()[1].split()[:3] == ["b", "6", "-"]

@@ -73,6 +73,12 @@ def test_instructions(response, strict, loose):
         assert ("keywords:frequency" in verdict.reason) == expected.startswith("[false")
 
 
+def test_googles_own_rows_are_read():
+    row = {"key": 1, "instruction_id_list": [COMMA], "kwargs": [{}], "prompt": "No commas."}
+    assert reference(row) == KNOWN[1]
+    assert reference({**row, "problem": "No commas.", "prompt": "Other."}) == KNOWN[1]
+
+
 def test_arguments_that_are_none_are_left_out():
     filled = dict.fromkeys(("num_words", "letter", "relation"))  # as the hub's rows come
     asked = made(

@@ -73,11 +73,11 @@ def missing(instruction_ids: list[str]) -> str | None:
 
 
 def reference(row: dict) -> str:
-    """Return the reference of a row, from `problem` (the prompt), `instruction_id_list` and
+    """Return the reference of a row, from `problem` or `prompt`, `instruction_id_list` and
     `kwargs`. Arguments that are None are left out, because the rows on the hub give every argument
     to every instruction. Raises UserError for a bad row, and for one that cannot be judged because
     NLTK's data are missing: here, before any response is sampled."""
-    name = f"row {row.get('id')}: "
+    name, row = f"row {row.get('id')}: ", {"problem": row.get("prompt"), **row}
     ids, arguments = row.get("instruction_id_list"), row.get("kwargs")
     require(isinstance(row.get("problem"), str), name + "problem", row.get("problem"), "is missing")
     listed = isinstance(ids, list) and len(ids) > 0
