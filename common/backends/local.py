@@ -40,7 +40,7 @@ from common.rollout import context
 from common.rollout.samplers import Sampler
 from common.seeds import generator, in_turn
 from common.types import Outcome, Prompt, RolloutBatch, Verify
-from common.verifiers.guard import judges
+from common.verifiers.guard import judges, seeing
 
 SHOWN = ("reward", "entropy", "response_length")  # a step's numbers next to its progress
 UNDECIDED: list[Outcome] = ["unparsed", "timeout", "error"]  # outcomes whose share is logged
@@ -67,8 +67,9 @@ def train(
         return run.path
     contents = x.identity.get("contents", {})
     torch.set_num_threads(x.threads)
-    with judges(x.data.verifier, x.verification) as verify:
-        loop = Loop(x, run.path, verify)
+    asked = prompts(x)
+    with judges(seeing(x.data.verifier, asked[0][0]), x.verification) as verify:
+        loop = Loop(x, run.path, verify, asked)
         run.keep_sets(sets(x))
         longer.require_before(loop.step, x.optim.steps, run.path)
         send = tracking.mirror(x, run.path, loop.step)
@@ -130,11 +131,11 @@ class Loop:
     """The state of a run: model, optimiser, step. All random numbers follow from seed, purpose and
     step."""
 
-    def __init__(self, x: Experiment, folder: Path, verify: Verify):
+    def __init__(self, x: Experiment, folder: Path, verify: Verify, asked: tuple | None = None):
         self.x, self.folder, self.verify = x, folder, verify
         self.device = device(x.device)
         self.method = x.bound
-        self.prompts, self.benchmarks = prompts(x)
+        self.prompts, self.benchmarks = asked or prompts(x)
         self.model, self.tokenizer = load_model(x.model, Path(x.results_dir), self.device)
         if x.optim.gradient_checkpointing:
             require(

@@ -19,7 +19,8 @@ from pydantic import (
 
 from common.errors import require
 
-Folder = Annotated[str, Field(min_length=1)]  # "" would be the current folder
+Text = Annotated[str, Field(min_length=1)]
+Folder = Text  # "" would be the current folder
 Decay = Annotated[float, Field(ge=0, lt=1)]  # decay rate of a running mean
 
 

@@ -210,10 +210,9 @@ def _agreed(prompts: list[Prompt]) -> list[bool]:
 def _short(prompts: list[Prompt], tokenizer: str | None, limit: int) -> list[bool]:
     """Return False for each prompt of more than `limit` tokens. Raises UserError if the tokens
     cannot be counted."""
-    from common.models.load import read_tokenizer
+    from common.models.load import input_ids, read_tokenizer
 
     require(tokenizer is not None, "tokenizer", tokenizer, "max_prompt_tokens needs one")
     encode = read_tokenizer(tokenizer, key="tokenizer")
     texts = [prompt.text for prompt in prompts]
-    lengths = map(len, encode(texts, add_special_tokens=False)["input_ids"]) if texts else []
-    return [length <= limit for length in lengths]
+    return [len(ids) <= limit for ids in input_ids(encode, texts)]

@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -10,7 +10,7 @@ from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 
 from common.config.contents import contents
 from common.config.resolve import resolve
-from common.config.schema import Folder, Model
+from common.config.schema import Folder, Model, Text
 from common.datasets.benchmark import Benchmark, Probability
 from common.datasets.prompts import stated
 from common.errors import require
@@ -74,6 +74,7 @@ class Evaluate:
     # the run folder next to this one whose samples the model scores (scoring.py); None: the model
     # draws samples itself
     scores: str | None = None
+    stop: list[Text] = field(default_factory=list)  # a response is read up to the first of these
 
     def __post_init__(self):
         require(
@@ -143,7 +144,8 @@ class Evaluate:
     def sampling(self) -> dict:
         """Return the settings that responses are drawn with."""
         names = ("engine", "n", "temperature", "top_p", "max_tokens", "batch", "seed")
-        return {name: getattr(self, name) for name in names}
+        known = {name: getattr(self, name) for name in names}
+        return known | ({"stop": self.stop} if self.stop else {})
 
     def benchmark(self) -> dict:
         """Return the benchmark's name, prompts, deadline, rare_share, and its verifier with every

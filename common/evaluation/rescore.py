@@ -19,8 +19,9 @@ from common.evaluation.store import fill, finish, stored
 from common.results.collect import verify
 from common.results.files import read_jsonl, sha256, write_csv
 from common.results.run import Run
+from common.types import Prompt
 from common.verifiers.fingerprint import fingerprint
-from common.verifiers.guard import prepare
+from common.verifiers.guard import prepare, seeing
 from common.verifiers.pool import Pool
 
 
@@ -88,10 +89,13 @@ def _changed(benchmark: dict, given: dict[str, str]) -> dict:
 
 
 def _score_again(run: Run, source: Path, benchmark: dict, settings: dict[str, str]) -> None:
-    references = {row["id"]: row["reference"] for row in read_jsonl(source / "problems.jsonl.gz")}
+    prompts = [Prompt(**row) for row in read_jsonl(source / "problems.jsonl.gz")]
+    references = {prompt.id: prompt.reference for prompt in prompts}
     limits = {key: value(key, settings[key]) for key in ("workers", "memory_gb")}
     prepare(benchmark["verifier"])
-    with Pool(benchmark["verifier"], deadline=benchmark["deadline"], **limits) as pool:
+    given = {k: v for k, v in benchmark["verifier"].items() if (k, v) != ("opened", False)}
+    judge = seeing(given, prompts[0])  # a run stores defaults too
+    with Pool(judge, deadline=benchmark["deadline"], **limits) as pool:
 
         def chunk(start: int) -> pd.DataFrame:
             rows = pd.DataFrame(read_jsonl(source / "samples" / f"{start:07d}.jsonl.gz"))

@@ -30,6 +30,7 @@ gathers.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
@@ -53,7 +54,7 @@ from common.progress import tracked
 from common.results.files import write_json
 from common.results.run import Run
 from common.types import Prompt
-from common.verifiers.guard import guarded, prepare
+from common.verifiers.guard import guarded, prepare, seeing
 from common.verifiers.pool import Pool
 
 
@@ -155,14 +156,14 @@ class Pending:
 
     def keep(self, chunk: Chunk, rows: Responses) -> None:
         """Verify and store a chunk; with the last one, measure."""
-        x = self.x
+        x, verifier = self.x, seeing(self.x.eval.verifier, chunk.prompts[0])
         if self.pool is None:
             settings: dict = {"workers": x.workers, "deadline": x.eval.deadline}
-            pool = Pool(x.eval.verifier, **settings, memory_gb=x.memory_gb)
+            pool = Pool(verifier, **settings, memory_gb=x.memory_gb)
             self.pool = self.stack.enter_context(pool)
         # faults are outcomes here
-        verify = guarded(self.pool.map, x.eval.verifier, max_faults=1.0)
-        found = scored(chunk.prompts, x.n, rows, verify)
+        verify = guarded(self.pool.map, verifier, max_faults=1.0)
+        found = scored(chunk.prompts, x.n, [ended(row, x.stop) for row in rows], verify)
         # the cases in which rollout.local.kept changes the temperature
         if x.temperature == 0 or (x.top_p < 1 and x.temperature != 1):
             found = found.assign(raw_log_prob=found["log_prob"], log_prob=None)
@@ -174,6 +175,13 @@ class Pending:
 
     def finish(self) -> None:
         finish(self.run, self.x.eval.name, self.x.label, self.x.seed, self.x.row, self.step)
+
+
+def ended(row: tuple, stop: list[str]) -> tuple:
+    """Return an engine's row, whose response has ended before the first text of `stop`."""
+    text, tokens, log_prob, stopped, ids = row
+    said = re.split("|".join(map(re.escape, stop)) or r"\Z", text, maxsplit=1)[0]
+    return said, tokens, log_prob, stopped or said != text, ids
 
 
 def keep_checkpoint(run: Run, taken: checkpoints.Checkpoint) -> None:

@@ -13,6 +13,7 @@ import pandas as pd
 
 from common.config.schema import Evaluation
 from common.metrics.passk import report
+from common.models.load import input_ids
 from common.models.teacher_forcing import Pair
 from common.rollout.local import draw
 from common.types import Prompt, Verify
@@ -84,7 +85,7 @@ def pairs(rows: list[dict], texts: dict[str, str], tokenizer) -> list[Pair]:
     if not rows:
         return []
     asked = list(dict.fromkeys(row["problem_id"] for row in rows))
-    encoded = tokenizer([texts[name] for name in asked], add_special_tokens=False)["input_ids"]
+    encoded = input_ids(tokenizer, [texts[name] for name in asked])
     prompts = dict(zip(asked, encoded, strict=True))
     return [(prompts[row["problem_id"]], row["ids"]) for row in rows]
 

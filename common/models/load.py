@@ -79,6 +79,16 @@ def read_tokenizer(path: str, *, key: str, revision: str = "main"):
         return AutoTokenizer.from_pretrained(path, revision=revision, local_files_only=cached)
 
 
+def input_ids(tokenizer, texts: list[str]) -> list[list[int]]:
+    """Return the token ids of each prompt. A text without its tokenizer's begin token gets it where
+    the tokenizer adds one by itself (Llama, Gemma): the model never saw a text without it."""
+    rows = tokenizer(texts, add_special_tokens=False)["input_ids"] if texts else []
+    begin = getattr(tokenizer, "bos_token_id", None)
+    if begin is None or tokenizer("")["input_ids"][:1] != [begin]:
+        return rows
+    return [row if row[:1] in ([], [begin]) else [begin, *row] for row in rows]
+
+
 @contextmanager
 def reading(path: str, key: str) -> Iterator[bool]:
     """Yield `only_cached`, and turn any exception while the files are read into a UserError."""

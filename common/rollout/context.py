@@ -1,6 +1,7 @@
 """A check, before anything is sampled, that prompts and responses fit the model's context."""
 
 from common.errors import require
+from common.models.load import input_ids
 
 LOOKED_AT = 1000  # longest prompts that are checked: a million would take minutes
 
@@ -16,7 +17,7 @@ def require_context(model, tokenizer, texts: list[str], max_tokens: int, key: st
     if context is None or not texts:
         return
     longest = sorted(texts, key=len)[-LOOKED_AT:]
-    length = max(map(len, tokenizer(longest, add_special_tokens=False)["input_ids"]))
+    length = max(map(len, input_ids(tokenizer, longest)))
     room = context - length
     require(
         max_tokens <= room,

@@ -8,6 +8,7 @@ import torch
 from common import seeds
 from common.config.schema import Evaluation
 from common.errors import UserError, require
+from common.models.load import input_ids
 from common.rollout import recorded
 from common.rollout.decoder import LlamaDecoder, make_decoder
 from common.rollout.dlc import MemoryNetwork
@@ -19,7 +20,7 @@ BLOCKS = 16  # finished rows leave the batch in blocks of 1 / BLOCKS of its rows
 
 def token_ids(tokenizer, texts: list[str]) -> list[list[int]]:
     """Return the token ids of each text. Raises UserError for a text without any known token."""
-    rows = tokenizer(texts, add_special_tokens=False)["input_ids"]
+    rows = input_ids(tokenizer, texts)
     if not all(rows):
         text = texts[[len(row) for row in rows].index(0)]
         raise UserError(

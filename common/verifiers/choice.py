@@ -2,20 +2,18 @@
 
 The reference is JSON {"answer": "C", "options": [...]}. Letters follow the order of the options
 (the first is A). docs/verifiers.md says where each of the CONVENTIONS looks for the letter; those
-of others are TIGER-AI-Lab/MMLU-Pro's scripts and lm-eval 0.4.13's task. A letter beyond the
-options, or no letter, is "unparsed": none is guessed at random, as the authors' script does.
+of others are TIGER-AI-Lab/MMLU-Pro's scripts and lm-eval 0.4.13's task. No letter is ever guessed.
 """
 
 import json
 import re
-import string
 from functools import lru_cache
 
 from common.errors import UserError, require
 from common.types import Verdict
 from common.verifiers.math.extract import TOKENS, after_thought, last_boxes, tagged
 
-LETTERS = string.ascii_uppercase
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 LONGEST = 2000  # characters after a statement that are read
 MOST_STATEMENTS = 20
 
@@ -29,22 +27,25 @@ CONVENTIONS = ("ours", *THEIRS)
 BEST = "(?:correct|right|best|final|chosen|selected|likely|my|richtige?|korrekte?)"
 IS = (
     r"(?:is|ist|lautet|(?:must|should|would|will|(?:has|seems|appears|turns\sout)\sto)"
-    r"(?:\s(?!not)\w+)?\sbe)"
+    r"(?:\s(?!not)\w+)?\sbe|est?|[èé]|adalah|هي)"
 )
 CORRECT = (
     rf"(?:\s{IS}\s(?:(?:the|an?|clearly|therefore|most)\s){{0,3}}(?:{BEST}|answer)\b"
-    r"(?!(?:\s\w+)?,?\s(?:if|unless|and|but)\b)|\srichtig|(?:是|为)?正确)"
+    r"(?!(?:\s\w+)?,?\s(?:if|unless|and|but)\b)|\srichtig|(?:是|为)?正确"
+    r"|\s(?:it\sis|remains|matches|fits(?:\sbest)?|seems\s(?:right|correct))\b(?=\W*$))"
 )
 WHY = r"(?:,?\s(?:because|since|as|for|rather|and\snot)\b|\s[—–]|\s\((?![A-Z]\)))"
 STATEMENT = re.compile(
     rf"""(?imx)
-    \b(?:(?:answer|ans|antwort)(?:\s(?:choice|option|letter))?|richtig
-        |{BEST}\s(?:option|choice|letter|one))\b
+    \b(?:(?:ans(?:wer)?|antwo(?:rt|ord)|r[ei]sp(?:ue|o)sta|réponse|jawaban(?:nya)?|ответ|الإجابة)
+          (?:\s(?:choice|option|letter|corr?ec?tt?[ae]|الصحيحة))?
+        |richtig|{BEST}\s(?:option|choice|letter|one|pick|guess))\b
       (?:'s\b|\s?[:=→–-]|(?:,?\s(?:to|for|of|that|here|then|therefore|I)\b[^.:(\n]{{0,80}}?)?\s{IS}\b)
     | ^(?:option|choice|letter|selected|selection|pick|correct|solution|lösung|conclusion)\s?[:=]
-    | 答案 | 选项(?=[是为:]) | 选(?!项)
-    | \b(?:(?:it|this|that|which)(?:'s|\s{IS})|matches|corresponds\sto
-        |(?:I|we)(?:'d|'ll|\swould|\swill)?\s(?:choose|pick|select|say|go\swith)
+    | 答案 | 答え | 正解 | 정답 | 选项(?=[是为:]) | 选(?!项)
+    | \b(?:(?:it|this|that|which)(?:'s|\s{IS})|matches|(?:corresponds|points)\sto
+        |(?:left|going|end\sup)\swith|(?:eliminating\b[^.\n]{{1,60}}?|(?<!(?-i:\b[A-Z])\s))leaves(?:\sus\swith)?
+        |(?:I|we)(?:'d|'ll|\swould|\swill)?\s(?:choose|pick|select|say|go\s(?:with|for))
         |(?:actually|sorry|no|wait|correction)[,:])
       (?=\W{{1,3}}(?:option\W{{1,2}})?(?-i:[A-Z])\b[)\]]?(?:[.:;!]|\W*$|{WHY}))
     | (?=(?-i:\(?(?<![A-Za-z])[A-Z]\)?){CORRECT})"""
@@ -55,10 +56,10 @@ UNREAL = re.compile(  # before a statement: a condition, a denial, another lette
 )
 LEAD = (
     r"(?i:(?:so|therefore|thus|hence|then|clearly|indeed|definitely|probably|(?:most\s)?likely|"
-    r"approximately|answer|option|choice|letter|select|pick|not\s[(]?[A-Z][)]?,?\sbut|是|为|选|项|择)?"
+    r"approximately|answer|option|choice|letter|select|pick|la|not\s[(]?[A-Z][)]?,?\sbut|是|为|选|项|择|は|은)?"
     r"[\s:,=>→–-]{0,3}){0,4}[(\[<]?\s?"
 )
-LABEL = re.compile(rf"{LEAD}([A-Za-z])\b\s?[)\]>.:,\s–-]*")
+LABEL = re.compile(rf"{LEAD}([A-Za-z])(?:です|입니다)?\b\s?[)\]>.:,\s–-]*")
 SEVERAL = re.compile(  # after a statement: a denial, a condition, another letter
     rf"{LEAD}(?:(?i:not|n?either|both|none|cannot)\b|([A-Z])(?![A-Za-z\d])[)\]]?,?\s?(?:(?:only\s)?(?:"
     r"if|unless|or|oder)\b|(?:[,/&;或和、]|and\b|(?=\())[\s(]{0,2}(?:and[\s(]{1,2})?(?!\1|I\s[a-z])"
@@ -81,13 +82,15 @@ MARKUP = re.compile(
 )
 
 
-def verify(response: str, reference: str, *, convention: str = "ours") -> Verdict:
+def verify(
+    response: str, reference: str, *, convention: str = "ours", opened: bool = False
+) -> Verdict:
     """Return the verdict on the letter that `convention` finds in `response`; `parsed` is it.
-
-    Raises UserError for a bad reference or an unknown convention.
-    """
+    `opened`: the prompt ends in <think>, and a response that never closes it names no option.
+    Raises UserError for a bad reference or an unknown convention."""
     require(convention in CONVENTIONS, "convention", convention, f"one of {[*CONVENTIONS]}")
     gold, options = _parse(reference)
+    response = response if not opened or "</think>" in response else ""
     if convention == "ours":
         letter = _ours(response, options)
     else:
@@ -105,9 +108,8 @@ def reference(row: dict) -> str:
     """Return the letter and the options of a row as JSON, from `answer` (in a case row: `gold`) and
     `options` (in ARC and GPQA: `choices`). Where `answer_index` contradicts the letter (MMLU-Pro
     3983), the letter counts, as in the authors' script. Raises UserError for a bad row."""
-    key = "answer" if row.get("answer") else "gold"
-    answer, options = row.get(key), row.get("options") or row.get("choices")
-    made = json.dumps({"answer": answer, "options": options}, sort_keys=True)
+    options = row.get("options") or row.get("choices")
+    made = json.dumps({"answer": row.get("answer") or row.get("gold"), "options": options})
     _parse(made, f"row {row.get('id')}: ")
     return made
 
@@ -124,15 +126,13 @@ def _parse(reference: str, where: str = "") -> tuple[str, list[str]]:
         fields = json.loads(reference)
         answer, options = fields["answer"], fields["options"]
     except (ValueError, TypeError, KeyError) as error:
-        said = 'must be JSON {"answer": letter, "options": [...]}'
-        raise UserError(f"reference={reference[:80]}: {said}") from error
-    texts = isinstance(options, list) and all(isinstance(o, str) and o.strip() for o in options)
-    said = f"must be 1 to {len(LETTERS)} texts that are not empty"
-    sound = texts and 0 < len(options) <= len(LETTERS)
-    require(sound, f"{where}options", str(options)[:80], said)
-    said = f"must be the letter of one of the {len(options)} options"
-    known = answer in [*LETTERS[: len(options)]]
-    require(known, f"{where}answer", str(answer)[:80], said)
+        said = f"reference={reference[:80]}: must be JSON with answer (a letter) and options"
+        raise UserError(said) from error
+    sound = isinstance(options, list) and 0 < len(options) <= len(LETTERS)
+    sound = sound and all(isinstance(one, str) and one.strip() for one in options)
+    require(sound, f"{where}options", str(options)[:80], f"give 1 to {len(LETTERS)} texts")
+    known = LETTERS[: len(options)]
+    require(answer in [*known], f"{where}answer", str(answer)[:80], f"give a letter of {known}")
     return answer, options
 
 

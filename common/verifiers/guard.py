@@ -4,12 +4,13 @@ A broken grader looks like a bad model: every reward is 0, and training continue
 batch is preceded by canaries, pairs whose verdicts are known, sent through the same workers.
 """
 
+import inspect
 from contextlib import contextmanager
 
-from common.config.resolve import module
+from common.config.resolve import import_target, module
 from common.config.schema import Verification
 from common.errors import UserError
-from common.types import Verdict, Verify
+from common.types import Prompt, Verdict, Verify
 from common.verifiers.pool import TOO_LATE, Pool
 from common.verifiers.worker import NO_MEMORY
 
@@ -31,6 +32,19 @@ def lasting(verifier: dict, verification: Verification) -> Verify:
     """Return a Verify as in `judges` for the life of this process, with which its workers end."""
     pool = _pool(verifier, verification)
     return guarded(pool.map, dict(verifier), max_faults=verification.max_faults)
+
+
+def seeing(verifier: dict, prompt: Prompt) -> dict:
+    """Return the verifier's node; where the prompt ends in <think>, with `opened`, if it has that
+    option and does not say itself: its responses begin in a thought."""
+    if not prompt.text.rstrip().endswith("<think>"):
+        return verifier
+    if "parts" in verifier:
+        first, *others = verifier["parts"]  # the first part decides the outcome
+        return verifier | {"parts": [seeing(first, prompt), *others]}
+    function = import_target(verifier["_target_"], "verifier._target_")
+    has = "opened" in inspect.signature(function).parameters
+    return ({"opened": True} if has else {}) | verifier
 
 
 def prepare(verifier: dict) -> None:
@@ -60,6 +74,7 @@ def guarded(verify: Verify, verifier: dict, *, max_faults: float) -> Verify:
     thought = THOUGHT if first.get("opened") or first.get("strict") else ""
     own = getattr(judge, "example", lambda reference: None)
     known = getattr(judge, "KNOWN", None)
+    known = known and (thought + known[0], known[1])
     name = verifier["_target_"]
 
     def example(reference: str) -> str | None:

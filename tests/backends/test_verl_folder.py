@@ -258,7 +258,9 @@ def test_a_rows_reference_is_in_a_file_of_the_run_and_not_in_the_parquet(tmp_pat
     read = ParquetFile(tmp_path / "train.parquet")
     assert read.num_row_groups == 3
     loaded = datasets.load_dataset("parquet", data_files=str(tmp_path / "train.parquet"))["train"]
-    reward.describe(x, tmp_path / "judge.json")
+    reward.describe(x, tmp_path / "judge.json", Prompt("p", "1 2<think>\n", "3"))
+    described = json.loads((tmp_path / "judge.json").read_text())
+    assert described["verifier"] == x.data.verifier  # it has no `opened`
     monkeypatch.setattr(reward, "lasting", lambda *_: same)
     extra = dict(problem_id="p", tokens=3, log_prob=-1.0, stopped=True)
     for row, text in zip(loaded, texts, strict=True):

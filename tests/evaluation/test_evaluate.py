@@ -28,6 +28,20 @@ from common.results.files import read_csv, read_jsonl
 from common.verifiers import countdown
 
 
+def test_a_response_is_judged_and_kept_up_to_a_stop(finished, results):
+    run = evaluate(made(results, 'stop=["+","} "]'))
+    assert run.name != finished.name
+    before, after = (pd.DataFrame(samples_of(one)) for one in (finished, run))
+    cut = before["response"].str.contains("+", regex=False)
+    assert 5 < cut.sum() < len(cut)
+    assert after["response"].tolist() == [one.partition("+")[0] for one in before["response"]]
+    assert (after["stopped"] == before["stopped"] | cut).all()
+    assert (after["outcome"][cut] != "correct").all()
+    assert after["ids"].tolist() == before["ids"].tolist()
+    with refuses("stop.0", ""):
+        made(results, 'stop=[""]')
+
+
 def test_a_run_keeps_samples_counts_metrics_and_how_it_sampled(finished):
     assert finished.parent.name == "evaluations"
     assert finished.name.startswith("test-qwen2-countdown_natural-")

@@ -21,9 +21,12 @@ def verify(response, reference, *, ending="}"):
 """
 
 
-def made(results: Path, *overrides: str) -> Evaluate:
-    words = [*SMALL, f"results_dir={results}", *overrides]
+def strict_evaluate(*words: str) -> Evaluate:
     return strict(Evaluate, compose(compose_module.CONFIGS, words, "evaluate"))
+
+
+def made(results: Path, *overrides: str) -> Evaluate:
+    return strict_evaluate(*SMALL, f"results_dir={results}", *overrides)
 
 
 def samples_of(run: Path) -> list[dict]:

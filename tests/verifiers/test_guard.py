@@ -2,6 +2,7 @@
 
 import json
 from functools import partial
+from importlib.util import find_spec
 
 import pytest
 from code_cases import WHY_NOT
@@ -10,12 +11,15 @@ from late import Late
 from common.config.resolve import resolve
 from common.errors import UserError
 from common.tasks import maze
-from common.types import Verdict
+from common.types import Prompt, Verdict
 from common.verifiers import maze as rules
-from common.verifiers.guard import guarded
+from common.verifiers.guard import guarded, seeing
+from common.verifiers.ifeval import KNOWN
 
 dynamic, torch = Late("common.backends.dynamic"), Late("torch")
-MATH, CODE = "common.verifiers.math.verify", "common.verifiers.code.verify"
+NAMES = ("math", "code", "choice", "ifeval", "countdown")
+MATH, CODE, CHOICE, IFEVAL, COUNTDOWN = (f"common.verifiers.{name}.verify" for name in NAMES)
+INSTALLED = pytest.mark.skipif(find_spec("lm_eval") is None, reason="needs lm-eval[ifeval]")
 TESTS = {"fn_name": None, "test_type": "stdin", "time_limit": 6}
 ISOLATED = (pytest.mark.sandbox, pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT))
 TESTS |= {"tests": [{"input": "1", "output": "2"}]}
@@ -26,15 +30,33 @@ TESTS |= {"tests": [{"input": "1", "output": "2"}]}
     [
         ({"_target_": MATH, "opened": True}, "3"),
         ({"_target_": MATH, "opened": True, "convention": "open_rs"}, "3"),
+        ({"_target_": CHOICE, "opened": True}, {"answer": "B", "options": ["1", "2"]}),
+        pytest.param({"_target_": IFEVAL, "opened": True}, KNOWN, marks=INSTALLED),
         pytest.param({"_target_": CODE, "strict": True}, TESTS, marks=ISOLATED),
         pytest.param({"_target_": CODE, "opened": True}, TESTS, marks=ISOLATED),
     ],
 )
 def test_an_example_has_the_closed_thought_without_which_nothing_is_right(verifier, reference):
     text = reference if isinstance(reference, str) else json.dumps(reference)
+    text = KNOWN[1] if reference is KNOWN else text
     judge = resolve(verifier, "data.verifier")
     checked = guarded(lambda pairs: [judge(*pair) for pair in pairs], verifier, max_faults=0.1)
-    assert [verdict.outcome for verdict in checked([("", text)])] == ["unparsed"]
+    torn = "So B is correct; \\boxed{3}. Hmm"
+    said = checked([("", text), (torn, text)])
+    assert [verdict.outcome for verdict in said] == ["unparsed"] * 2
+
+
+def test_a_prompt_that_ends_in_a_thought_opens_it_for_every_verifier_that_can_know():
+    opening, other = (Prompt("a", text, "3") for text in ("1+2\n<think>\n", "<think></think>"))
+    parts = [{"_target_": MATH, "weight": 1.0}, {"_target_": CODE, "weight": 1.0}]
+    for target in (MATH, CHOICE, IFEVAL, CODE, "common.verifiers.format.verify"):
+        node = {"_target_": target}
+        assert seeing(node, opening) == {**node, "opened": True}
+        assert seeing(node, other) == node
+        assert seeing(node | {"opened": False}, opening) == node | {"opened": False}
+    assert seeing({"_target_": COUNTDOWN}, opening) == {"_target_": COUNTDOWN}
+    whole = {"_target_": "common.verifiers.combine.verify", "parts": parts}
+    assert seeing(whole, opening)["parts"] == [{**parts[0], "opened": True}, parts[1]]
 
 
 def test_the_guard_lets_a_single_fault_pass_and_not_two():

@@ -13,6 +13,7 @@ from verl.utils.profiler import simple_timer
 from vllm.sampling_params import RequestOutputKind
 
 from common.errors import UserError
+from common.models.load import input_ids
 from common.seeds import generator
 
 
@@ -28,7 +29,7 @@ class RawPrompt:
         """Generate the response to `row`, a row of data.py. Add `tokens`, `log_prob` (nats, summed)
         and `stopped` to the sample, for the reward function to keep."""
         text, limit = row["raw_prompt"][0]["content"], row["extra_info"]["max_tokens"]
-        prompt = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+        prompt = input_ids(self.tokenizer, [text])[0]
         # No text and no part of an answer is read, and vLLM's one Python thread would make them.
         brief = {"detokenize": False, "output_kind": RequestOutputKind.FINAL_ONLY}
         sampling_params = sampling_params | brief | {"flat_logprobs": True, "max_tokens": limit}

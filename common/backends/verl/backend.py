@@ -214,7 +214,7 @@ def prepare(x: Experiment, place: config.Place) -> tuple[int, int]:
     longest = data.write_parquet(x, place.work, train_prompts, benchmarks, tokenizer, context)
     most = min(longest + max(x.sampling.max_tokens, x.eval.max_tokens), context)
     dlc.prepare(x, place.work, (described, tokenizer), most)
-    reward.describe(x, place.work / "judge.json")
+    reward.describe(x, place.work / "judge.json", train_prompts[0])
     return longest, context
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 
 from common.errors import require
 from common.experiment import Experiment
+from common.models.load import input_ids
 from common.results.files import write, writing
 from common.types import Prompt
 
@@ -46,7 +47,7 @@ def prompt_lengths(chosen: list[Prompt], tokenizer, context: int) -> list[int]:
     """Return the number of tokens of each prompt. Raises UserError for a prompt of which the
     tokenizer knows nothing, and for a prompt that fills the model's context."""
     texts = [prompt.text for prompt in chosen]
-    counts = [len(ids) for ids in tokenizer(texts, add_special_tokens=False)["input_ids"]]
+    counts = [len(ids) for ids in input_ids(tokenizer, texts)]
     for prompt, count in zip(chosen, counts, strict=True):
         require(count > 0, "prompt id", prompt.id, "has no token that the model's tokenizer knows")
         require(

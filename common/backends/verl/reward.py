@@ -16,16 +16,16 @@ from common.backends.verl.progress import beat
 from common.config.schema import Reward, Verification
 from common.experiment import Experiment
 from common.results.files import write, write_json
-from common.types import Verdict, Verify
-from common.verifiers.guard import lasting
+from common.types import Prompt, Verdict, Verify
+from common.verifiers.guard import lasting, seeing
 
 FAULT = "fault.txt"
 
 
-def describe(x: Experiment, path: Path) -> None:
+def describe(x: Experiment, path: Path, prompt: Prompt) -> None:
     """Write the parts of an experiment that the workers need, and no more, so that edits of the
     project during a run do not affect them."""
-    parts = {"verifier": x.data.verifier}
+    parts = {"verifier": seeing(x.data.verifier, prompt)}
     parts |= {"verification": asdict(x.verification), "reward": asdict(x.reward)}
     write_json(path, parts)
 

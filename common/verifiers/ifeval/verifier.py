@@ -29,9 +29,9 @@ KNOWN = (
 )
 
 
-def verify(response: str, reference: str, *, mode: str = "strict") -> Verdict:
+def verify(response: str, reference: str, *, mode: str = "strict", opened: bool = False) -> Verdict:
     """Return the verdict on all instructions of the reference, "correct" or "wrong"; "error" where
-    the checker itself fails (on deeply nested JSON, for example).
+    the checker itself fails. `opened`: the prompt ends in <think>.
 
     Raises UserError for a bad reference or mode, and where lm-eval or NLTK's data are missing.
     """
@@ -41,7 +41,7 @@ def verify(response: str, reference: str, *, mode: str = "strict") -> Verdict:
     _, ended, said = response.rpartition("</think>")
     if ended:
         response = said.lstrip()
-    elif response.lstrip().startswith("<think>"):
+    elif opened or response.lstrip().startswith("<think>"):
         return Verdict("unparsed", 0.0, reason="the thought never ends")
     prompt = _parse(reference)
     lacking = missing(prompt.instruction_id_list)
