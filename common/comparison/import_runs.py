@@ -14,6 +14,7 @@ unless every row can be used.
 import glob
 import gzip
 import re
+import sys
 import zlib
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from common.results.collect import finished_runs
 from common.results.columns import COLUMNS
 from common.results.files import config_hash, hashes, read_csv, write, write_csv
 from common.results.run import Run
+from common.results.summary import summary
 
 NEEDED = [*EVALUATION, "problem_id", "n", "c"]
 RUN = ["table", "model", "method", "seed"]  # identify one run
@@ -52,6 +54,7 @@ def main(words: list[str]) -> None:
     require(bool(files), "files", given["files"], said)
     scope, root = given["scope"], Path(given["results_dir"])
     for run in import_runs(given["paper"], files, given["source"], fixed, scope=scope, root=root):
+        print(summary(run, f"rlvr compare paper={given['paper']}"), file=sys.stderr)
         print(run)
 
 

@@ -98,11 +98,23 @@ def fresh(*, size: int, draw: dict, apart_from: list) -> list[Prompt]:
     return [prompt for prompt in drawn if prompt.text not in seen][:size]
 
 
+OTHERS = {  # what is given instead of JSON lines: how it is known, and pandas' reader for it
+    "CSV": (lambda path, _: path.lower().endswith(".csv"), "read_csv(PATH, dtype=str)"),
+    "Parquet": (lambda _, data: data.startswith(b"PAR1"), "read_parquet(PATH)"),
+    "a JSON list": (lambda _, data: data.lstrip()[:1] == b"[", "read_json(PATH, dtype=False)"),
+}
+
+
 def own_rows(path: str) -> list:
     """Return the rows of a user's JSONL file, UTF-8 with or without a byte order mark. Raises
-    UserError naming the line that is not UTF-8 or not JSON."""
+    UserError for a CSV, Parquet or JSON list, and naming the line that is not UTF-8 or not JSON."""
     try:
-        text = Path(path).read_bytes().decode("utf-8-sig")
+        data = Path(path).read_bytes()
+        for kind, (known, reader) in OTHERS.items():
+            if known(path, data):
+                made = f"pandas.{reader}.to_json('rows.jsonl', orient='records', lines=True)"
+                raise UserError(f"{path}: is {kind}, not JSON lines; write it as such: {made}")
+        text = data.decode("utf-8-sig")
     except OSError as error:
         raise UserError(f"path={path}: {error.strerror}; correct the path") from error
     except UnicodeDecodeError as error:

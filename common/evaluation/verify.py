@@ -16,6 +16,12 @@ such as one with an empty gold, or a line that is no JSON, gets the outcome erro
 Empty lines are skipped. A log of inspect (`.eval`), finished or not, may take the place of the
 lines: its samples are judged anew.
 
+Rows of one problem_id (or id) are the samples of a problem. pass@k, with 95 % intervals over the
+problems, is printed to standard error where all problems have as many samples. The exit status is 1
+where no row could be scored.
+
+  fields.X=NAME    the field of a row that holds X, such as fields.response=output fields.answer=gts
+  counts=FILE      writes benchmark, problem_id, n, c: a CSV that `rlvr import` reads
   problems=FILE    JSONL with the fields that the rows lack, found by problem_id or id
   workers=2        processes
   deadline=S       seconds a row, then its outcome is timeout (math 3, code 120, others 10)
@@ -33,17 +39,21 @@ from pathlib import Path
 from types import ModuleType
 from zipfile import BadZipFile, ZipFile
 
+import pandas as pd
+
 from common.config.compose import value
 from common.config.resolve import module, resolve
 from common.config.words import pairs, split
 from common.errors import UserError, one_of, require
-from common.results.files import read_jsonl
+from common.metrics.report import from_counts
+from common.results.files import read_jsonl, write_csv
 from common.types import Verdict
 from common.verifiers.guard import prepare
 from common.verifiers.pool import Pool
 
 NAMES = ("math", "choice", "ifeval", "synlogic", "code", "format", "countdown", "maze")
 FAULT = "why this row cannot be judged"
+FIELD, FILES = "fields.", ("problems", "counts")
 DEADLINES = {"math": 3.0, "code": 120.0}  # seconds; others 10
 
 
@@ -53,23 +63,62 @@ def main(words: list[str]) -> None:
     given = pairs(rest)
     one_of("verifier", name, NAMES)
     options: dict = {"workers": 2, "deadline": DEADLINES.get(name, 10.0), "memory_gb": 4.0}
-    options |= {k: text if k == "problems" else value(k, text) for k, text in given.items()}
-    problems = options.pop("problems", None)
+    options |= {k: text if k in FILES or k.startswith(FIELD) else value(k, text) for k, text in given.items()}
+    problems, target = options.pop("problems", None), options.pop("counts", None)
+    fields = {key: options.pop(key) for key in [*options] if key.startswith(FIELD)}
     settings = {key: options.pop(key) for key in ("workers", "deadline", "memory_gb")}
     node = {"_target_": f"common.verifiers.{name}.verify", **options}
     resolve(node, "verifier")
     prepare(node)
     with Pool(node, **settings) as pool:
         pool.lenient = True
-        cases = completed(read(sys.stdin.buffer.read()), problems)
+        cases = completed(renamed(read(sys.stdin.buffer.read()), fields), problems)
         verdicts = verdicts_of(cases, module(node), pool)
     for verdict in verdicts:
         if verdict.reason.partition("=")[0] in options:  # an option is at fault, not a row
             raise UserError(verdict.reason)
     for case, verdict in zip(cases, verdicts, strict=True):
         print(json.dumps({"id": case.get("id"), **vars(verdict)}))
-    counts = Counter(verdict.outcome for verdict in verdicts)
-    print(", ".join(f"{key} {count}" for key, count in counts.most_common()), file=sys.stderr)
+    outcomes = Counter(verdict.outcome for verdict in verdicts)
+    print(", ".join(f"{key} {count}" for key, count in outcomes.most_common()), file=sys.stderr)
+    counts = counted(cases, verdicts, name)
+    if target is not None:
+        write_csv(Path(target), counts)
+    print(*pass_at_ks(counts), sep="\n", file=sys.stderr)
+    if set(outcomes) == {"error"}:
+        sys.exit(1)
+
+
+def renamed(cases: list[dict], fields: dict[str, str]) -> list[dict]:
+    """Return the cases with each field of `fields` (fields.X -> name) under its name X."""
+    names = {key.removeprefix(FIELD): name for key, name in fields.items()}
+    return [case | {x: case[name] for x, name in names.items() if name in case} for case in cases]
+
+
+def counted(cases: list[dict], verdicts: list[Verdict], benchmark: str) -> pd.DataFrame:
+    """Return benchmark, problem_id, n, c: samples and right ones of each problem, whose rows share
+    a problem_id, or an id. A row that could not be scored or has neither is left out."""
+    right: dict[str, list[bool]] = {}
+    for case, verdict in zip(cases, verdicts, strict=True):
+        problem = case.get("problem_id", case.get("id"))
+        if problem is not None and verdict.outcome != "error":
+            right.setdefault(str(problem), []).append(verdict.outcome == "correct")
+    rows = [(benchmark, problem, len(all_), sum(all_)) for problem, all_ in right.items()]
+    return pd.DataFrame(rows, columns=["benchmark", "problem_id", "n", "c"])
+
+
+def pass_at_ks(counts: pd.DataFrame) -> list[str]:
+    """Return a line for pass@1, pass@2, pass@4, ... up to the number of samples; nothing where the
+    problems have different numbers of samples."""
+    if counts["n"].nunique() != 1:
+        return []
+    n = int(counts["n"].iloc[0])
+    rows = from_counts(counts, [2**i for i in range(n.bit_length())]).to_dict("records")
+    rows = [row for row in rows if row["metric"].startswith("pass@")]
+    size = f", {len(counts)} problem(s), {n} sample(s) each"
+    interval = "" if len(counts) == 1 else " [{low:.1f}, {high:.1f}]"
+    shape = "{metric} {value:.1f}" + interval + size
+    return [shape.format(**row) for row in rows]
 
 
 def read(data: bytes) -> list[dict]:

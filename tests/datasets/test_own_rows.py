@@ -34,6 +34,22 @@ def test_rows_are_read_as_they_are(tmp_path):
     assert jsonl(path=str(file)) == [Prompt("a", "1+1=", "2"), Prompt("2", " x \n", "0")]
 
 
+@pytest.mark.parametrize(
+    ("name", "data", "kind", "reader"),
+    [
+        ("a.csv", b"id,problem,answer\na,1+1=,2\n", "CSV", "read_csv"),
+        ("a.parquet", b"PAR1\x15\x04", "Parquet", "read_parquet"),
+        ("a.json", b' [{"id": "a"}]', "a JSON list", "read_json"),
+    ],
+)
+def test_another_format_is_named_with_what_turns_it_into_lines(tmp_path, name, data, kind, reader):
+    file = tmp_path / name
+    file.write_bytes(data)
+    said = refused(file)
+    assert f"is {kind}," in said
+    assert reader in said
+
+
 def test_an_answer_is_one_text_or_number(tmp_path):
     """The only element of a list is the answer; what would be no answer to anyone is refused."""
     file = tmp_path / "own.jsonl"

@@ -348,3 +348,29 @@ def test_the_filter_refuses_a_bad_value(monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(row)))
     with refuses("convention", "mine"):
         command.main(["verifier=choice", "convention=mine"])
+
+
+def test_rows_of_a_problem_are_its_samples_under_names_of_their_own(monkeypatch, capsys, tmp_path):
+    """Two of four samples of a problem are right, and none of the other's: pass@2 is 5 of 6 / 2."""
+    right = {"a": 2, "b": 0}
+    rows = [
+        {"id": name, "output": f"\\boxed{{{'1+2+3+4' if i < right[name] else '1'}}}"}
+        for name in right
+        for i in range(4)
+    ]
+    lines = "\n".join(json.dumps(row | {"gts": "1 2 3 4 = 10"}) for row in rows).encode()
+    words = ["verifier=countdown", "workers=1", "fields.response=output"]
+
+    def judged(*more: str) -> str:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines)))
+        command.main([*words, *more])
+        return capsys.readouterr().err
+
+    said = judged("fields.answer=gts", f"counts={tmp_path / 'counts.csv'}")
+    written = (tmp_path / "counts.csv").read_text().splitlines()
+    assert written == ["benchmark,problem_id,n,c", "countdown,a,4,2", "countdown,b,4,0"]
+    shown = [line.split(" [")[0] for line in said.splitlines() if line.startswith("pass@")]
+    assert shown == ["pass@1 25.0", "pass@2 41.7", "pass@4 50.0"]
+    with pytest.raises(SystemExit, match="1"):
+        judged()  # no row has an answer
+    assert "error 8" in capsys.readouterr().err
