@@ -3,6 +3,7 @@
 each a run of its own. All are checked before the first begins."""
 
 import sys
+from pathlib import Path
 from shlex import quote
 
 from common.backends import run_experiment
@@ -39,6 +40,26 @@ def train(x: Experiment) -> None:
     from common.comparison.lines import placed  # imported here: --help must not wait for it
 
     path = run_experiment(placed(x))
-    sampled = f"rlvr evaluate model=huggingface model.path={quote(str(path / 'model'))} eval=..."
-    print(summary(path, sampled), file=sys.stderr)
+    print(summary(path, following(x, path)), file=sys.stderr)
     print(path)
+
+
+def following(x: Experiment, run: Path) -> str:
+    """Return the command that evaluates a run's model on its first benchmark with its prompts'
+    markup; on a benchmark to be named, where the run's is no file of the user's."""
+    words = ["rlvr evaluate model=huggingface", f"model.path={quote(str(run / 'model'))}"]
+    words += [f"model.chat={quote(x.model.chat)}"] if x.model.chat else []
+    first = next(iter(x.data.benchmarks.values()), {})
+    if "path" not in first:
+        return " ".join([*words, "eval=NAME   (rlvr evaluate --help lists them)"])
+    given = {"path": first["path"], "instruction": first["instruction"], "fields": first["fields"]}
+    prompts = [f"eval.prompts.{key}={quote(_as_word(value))}" for key, value in given.items()]
+    drawn = [f"n={x.eval.n}", f"max_tokens={x.eval.max_tokens}"]
+    return " ".join([*words, "eval=jsonl", *prompts, *drawn])
+
+
+def _as_word(value) -> str:
+    """Return a value as a command line gives it: {a: b} for a map."""
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{key}:{name}" for key, name in value.items()) + "}"
+    return str(value)

@@ -58,15 +58,19 @@ def command(words: list[str], folder: Path, *streams: str) -> None:
         runpy.run_path(words[1], run_name="__main__")
 
 
+def run_in(folder: Path, line: str, streams: list[str]) -> None:
+    words = shlex.split(line, comments=True)
+    process = FORK.Process(target=command, args=(words, folder, *streams))
+    process.start()
+    process.join(600)
+    assert process.exitcode == 0, f"{line}\n{(folder / streams[1]).read_text()[-3000:]}"
+
+
 def executed(folder: Path, section: str) -> tuple[list[str], str]:
     """(what its commands print, all that they say beside) of a section of the page."""
     streams = [f"{section}.out", f"{section}.err"]
     for line in documents.commands(DOCUMENT, section).replace("\\\n", "").splitlines():
-        words = shlex.split(line, comments=True)
-        process = FORK.Process(target=command, args=(words, folder, *streams))
-        process.start()
-        process.join(600)
-        assert process.exitcode == 0, f"{line}\n{(folder / streams[1]).read_text()[-3000:]}"
+        run_in(folder, line, streams)
     out, said = [(folder / name).read_text() for name in streams]
     return out.splitlines(), said
 
@@ -96,6 +100,18 @@ def test_it_is_trained(folder):
     for words in ("lr: 1.0e-06", "max_tokens: 12", "common.verifiers.math.verify", "focal"):
         assert words in config, words
     assert (run / "model" / "config.json").exists()
+    (line,) = re.findall(r"^next:  (.*)$", said, re.MULTILINE)
+    sets = finished(folder, "evaluations")
+    run_in(folder, line, ["next.out", "next.err"])  # as it stands
+    (again,) = finished(folder, "evaluations") - sets
+    text = pd.read_json(again / "problems.jsonl.gz", lines=True)["text"][0]
+    assert text.startswith("<system>You are")  # the template and the instruction of the training
+    assert text.endswith("\\boxed{}.\n<assistant>")
+    for words in (" model.chat=model", " eval.prompts.instruction=boxed_user"):
+        line = line.replace(words, "")
+    run_in(folder, line, ["bare.out", "bare.err"])
+    assert "model.chat=null leaves it out" in (folder / "bare.err").read_text()
+    assert "model.chat=null" not in (folder / "next.err").read_text()
 
 
 def test_a_plain_function_is_the_reward(folder):

@@ -3,6 +3,7 @@ ones."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -67,7 +68,20 @@ def drawn(engine: Callable, x: Evaluate, start: int, prompts: list[Prompt]) -> R
 def local_model(x: Evaluate) -> tuple:
     """Load the model, with its tokenizer, into this process."""
     torch.set_num_threads(x.threads)
-    return load_model(x.model, Path(x.results_dir), device(x.device))
+    model, tokenizer = load_model(x.model, Path(x.results_dir), device(x.device))
+    _warn_without_chat(x, tokenizer)
+    return model, tokenizer
+
+
+def _warn_without_chat(x: Evaluate, tokenizer) -> None:
+    """Warn on stderr if the tokenizer has a template with roles and the prompts do not use it."""
+    if x.model.chat is None and "role" in (tokenizer.chat_template or ""):
+        print(
+            "warning: the tokenizer has a chat template, and model.chat=null leaves it out: add "
+            "model.chat=model, unless this is a base model",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def vllm_engine(
@@ -83,6 +97,7 @@ def vllm_engine(
         model, tokenizer = load_model(x.model, Path(x.results_dir), "cpu")
     else:
         tokenizer = load_tokenizer(path, key="model.path")
+    _warn_without_chat(x, tokenizer)
     split = {"tensor_parallel_size": x.tensor_parallel or 1}
     reported = kept(temperature=x.temperature, top_p=x.top_p)
     llm = vllm.engine(path, temperature=reported, device=x.device, threads=x.threads, **split)
