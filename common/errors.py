@@ -41,10 +41,13 @@ def unknown(key: str, value: object, known: Iterable[str], prefix: str = "") -> 
 
 
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """Return the name in `known` that a misspelt `name` may mean, ignoring case, or None."""
+    """Return the name in `known` that a misspelt `name` may mean, ignoring case, or None. A name in
+    a folder (cluster/qwen7b_grpo) may be meant by its last part."""
     import difflib  # imported only when the command is about to fail
 
-    lower = {one.lower(): one for one in known}
+    known = list(known)
+    lower = {one.lower().rpartition("/")[2]: one for one in known}
+    lower |= {one.lower(): one for one in known}
     near = difflib.get_close_matches(name.lower(), lower, n=3, cutoff=cutoff)
     if not near:
         return None

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from common.config.files import names, papers
+from common.config.rows import stated
 
 # bash runs the command with the line in COMP_LINE, and takes its lines as the words to choose from
 SCRIPT = "complete -o nospace -o default -C 'rlvr --complete' rlvr"
@@ -15,10 +16,17 @@ def choices(line: str, verbs: Iterable[str]) -> list[str]:
     if len(before.split()) < 2:
         return [f"{verb} " for verb in verbs if verb.startswith(word)]
     key, equals, value = word.partition("=")
+    paper = next((x.removeprefix("paper=") for x in before.split() if x.startswith("paper=")), "")
+    of_paper = stated(paper)
+    scales = of_paper.get("scales", {})
     known = {
         "paper": papers(),
-        "method": names("method"),
-        "eval": names("eval"),
+        "experiment": of_paper.get("rows", {}),
+        "scale": scales,
+        "table": dict.fromkeys(
+            sweep["table"] for one in scales.values() for sweep in one["sweeps"]
+        ),
+        **{group: names(group) for group in ("method", "model", "data", "eval")},
         "profile": names("slurm"),
         "results_dir": [],
     }

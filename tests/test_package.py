@@ -30,6 +30,12 @@ def test_every_verb_has_a_help_that_names_it(verb, capsys):
     [
         ("rlvr rep", ["report ", "reproduce "]),
         ("rlvr train pa", ["paper="]),
+        (
+            "rlvr train paper=study experiment=f_grpo_gamma1",
+            ["f_grpo_gamma1 ", "f_grpo_gamma1_plain "],
+        ),
+        ("rlvr reproduce paper=two_stage scale=sm", ["smoke "]),
+        ("rlvr train model=tiny_", ["tiny_code "]),
         ("rlvr train paper=f_grpo method=f_g", ["f_grpo "]),
         ("rlvr submit profile=h200", ["h200-4 "]),
         ("rlvr train nothing=x", []),

@@ -132,10 +132,12 @@ def value(key: str, text: str):
 
 def help_text(paper: str, overrides: list[str], config_name: str) -> str:
     """Return what --help prints: the `hydra.help.template` of a command's files, with the composed
-    configuration in place of $CONFIG, and of ${choices:GROUP} the files of a group."""
+    configuration in place of $CONFIG, the files of a group in place of ${choices:GROUP}, and the
+    keys of a map in place of ${keys:${MAP}}."""
     from omegaconf import OmegaConf
 
     OmegaConf.register_new_resolver("choices", lambda group: ", ".join(names(group)), replace=True)
+    OmegaConf.register_new_resolver("keys", ", ".join, replace=True)
     config = compose(paper, overrides, config_name)
     shown = OmegaConf.to_yaml(config)
     config.hydra = _by_hydra(paper, config_name, (), whole=True).hydra

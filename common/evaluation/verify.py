@@ -63,7 +63,10 @@ def main(words: list[str]) -> None:
     given = pairs(rest)
     one_of("verifier", name, NAMES)
     options: dict = {"workers": 2, "deadline": DEADLINES.get(name, 10.0), "memory_gb": 4.0}
-    options |= {k: text if k in FILES or k.startswith(FIELD) else value(k, text) for k, text in given.items()}
+    options |= {
+        k: text if k in FILES or k.startswith(FIELD) else value(k, text)
+        for k, text in given.items()
+    }
     problems, target = options.pop("problems", None), options.pop("counts", None)
     fields = {key: options.pop(key) for key in [*options] if key.startswith(FIELD)}
     settings = {key: options.pop(key) for key in ("workers", "deadline", "memory_gb")}

@@ -18,6 +18,7 @@ from common.errors import UserError, require
 from common.plotting import legend, panels, save
 from common.results.collect import NUMBERS, damage
 from common.results.files import whole_rows
+from common.results.run import held
 
 CURVES = ("reward", "entropy", "response_length", "grad_norm")
 NAMED = 16  # with more runs, a legend leaves no room for the curves
@@ -44,7 +45,8 @@ def runs(root: Path) -> list[tuple[str, str, str]]:
 
 
 def state(run: Path) -> str:
-    """Return "done", how many steps of an unfinished run are logged, or "damaged"."""
+    """Return "done", how many steps of an unfinished run are logged and whether it is "stopped"
+    (no process holds it), or "damaged"."""
     try:
         if (run / "DONE").exists():
             return "damaged" if damage(run, NUMBERS) else "done"
@@ -53,7 +55,8 @@ def state(run: Path) -> str:
     except (UserError, OSError, ValueError, AttributeError, yaml.YAMLError):
         return "damaged"
     logged = [row["step"] for row in whole_rows(run / "metrics.jsonl") if "step" in row]
-    return f"step {max(logged, default=0)} of {steps}" if steps else "unfinished"
+    said = f"step {max(logged, default=0)} of {steps}" if steps else "unfinished"
+    return said if held(run) else f"stopped, {said}"
 
 
 def accuracy(run: Path) -> str:

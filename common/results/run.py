@@ -49,6 +49,17 @@ def lock(file: TextIO, *, seconds: float) -> bool:
             time.sleep(0.1)
 
 
+def held(run: Path) -> bool:
+    """Return whether a process, here or on another machine, may be writing a run folder."""
+    try:
+        with open(run / ".lock", "r+") as file:
+            return not lock(file, seconds=0)
+    except FileNotFoundError:
+        return False
+    except OSError:  # files cannot be locked there, so nobody knows
+        return True
+
+
 class Run:
     """One run folder, held by one process at a time (`lock`).
 

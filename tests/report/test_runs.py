@@ -8,6 +8,7 @@ from refuses import refuses
 
 from common.report.runs import main, runs
 from common.results.files import sha256_of, write
+from common.results.run import lock
 
 ROWS = (
     "benchmark,metric,step,value\nb,pass@1,3,10\nb,pass@1,6,25\nb,pass@2,6,40\nc,pass@1,6,50.04\n"
@@ -29,11 +30,15 @@ def results(tmp_path):
 
 def test_every_run_is_listed_with_how_far_it_is_and_its_accuracy(results, capsys):
     assert runs(results) == [
-        ("fade/begun", "step 0 of 6", ""),
+        ("fade/begun", "stopped, step 0 of 6", ""),
         ("fade/done", "done", "b 25.0, c 50.0"),
-        ("fade/drawn", "unfinished", ""),
-        ("fade/halfway", "step 3 of 6", ""),
+        ("fade/drawn", "stopped, unfinished", ""),
+        ("fade/halfway", "stopped, step 3 of 6", ""),
     ]
+    with open(results / "fade" / "halfway" / ".lock", "w") as file:
+        assert lock(file, seconds=0)  # a process writes it
+        assert runs(results)[3] == ("fade/halfway", "step 3 of 6", "")
+    assert runs(results)[3][1].startswith("stopped")
     main([f"results_dir={results}"])
     assert capsys.readouterr().out.splitlines()[2].split() == [
         "fade/done",
