@@ -74,10 +74,10 @@ UNREAD = {
     "m3-f75ef55b": "label: floor(5.5) is 5",
     "m2-bf2823b7": "label: 2^1 0 is no 20",
     "m11-8b25c1fe m11-fdf9ee40 m4-ee8290a2 m6-aed29e88 m7-82910c5e": "a remark for a reader",
-    "m10-a5073374 m3-1612e82e m3-992cb574": "words alone are compared as words",
-    "m3-0bda23bc m3-15d9dbc5 m3-3644bdcb m3-9b9f4a71 m3-cd3496db m3-db5b740a": "local numerals",
-    "m3-234b3fae m3-93d55e27 m3-cb5b0814 m7-181ae8dd": "an operator, number or currency in words",
-    "m1-05b780b7 m2-32a5c604 m2-5e01ea42 m2-a4d33e36": "notation: abs(), unit vectors, ^T, Z",
+    "m10-a5073374 m3-1612e82e": "words alone are compared as words",
+    "m3-0bda23bc m3-15d9dbc5": "local numerals",
+    "m3-93d55e27 m3-cb5b0814 m7-181ae8dd": "a number or currency in words",
+    "m2-32a5c604 m2-5e01ea42 m2-a4d33e36": "notation: unit vectors, ^T, Z",
     "m2-f3a27575 m4-082d9386 m4-1f6faf87 m4-3edfecb5 m4-53cc4329": "a set in other words",
 }
 

@@ -98,11 +98,11 @@ def _same_many(gold: Shape, answer: Shape, tolerance: Fraction | None) -> bool:
         return False
     for part in golds:
         # the same text first: most parts are found without any algebra
-        same = next((a for a in rest if _equal_text(part, a)), None)
-        same = same or next((a for a in rest if _same(part, a, tolerance)), None)
-        if same is None:
+        equal = (a for a in rest if _equal_text(part, a))
+        found = next(equal, None) or next((a for a in rest if _same(part, a, tolerance)), None)
+        if found is None:
             return False
-        rest.remove(same)
+        rest.remove(found)
     return True
 
 
@@ -123,14 +123,13 @@ def _same_value(gold: Shape, answer: Shape, tolerance: Fraction | None) -> bool 
         left = f"{gold.name}={left}"
     if squash(left) == squash(right):
         return True
-    if clock := _clocks(left, right):
-        return clock[0] == clock[1]
+    if None not in (times := (_seconds(left), _seconds(right))):
+        return times[0] == times[1]
     if is_words(left) or is_words(right) or "⟦" in left + right:
         return bool(words(left)) and words(left) == words(right)
     if re.search(r"(?<!\d)\d+_", left + right):  # digits in a base: 204_5
-        return squash(re.sub(r"_\{(\w+)\}", r"_\1", left)) == squash(
-            re.sub(r"_\{(\w+)\}", r"_\1", right)
-        )
+        left, right = (squash(re.sub(r"_\{(\w+)\}", r"_\1", side)) for side in (left, right))
+        return left == right
     verdict: bool | None = False
     for one, other in _readings(left, right):
         numbers = number(one), number(other)
@@ -158,16 +157,13 @@ def _readings(gold: str, answer: str):
     small = (value := number(plain[0])) and abs(value.value) < 1  # 0.5 is 50%, and not 0.5%
     if not small or "%" in gold or "%" not in answer:
         yield tuple(plain)
-    if ("°" in gold) != ("°" in answer):
-        yield tuple(
-            rf"({text})\cdot\frac{{\pi}}{{180}}" if "°" in side else text
-            for side, text in zip((gold, answer), plain, strict=True)
-        )
-    if ("%" in gold) != ("%" in answer) and number(plain[0]) and number(plain[1]):
-        yield tuple(
-            rf"\frac{{{number(text).value}}}{{100}}" if "%" in side else text
-            for side, text in zip((gold, answer), plain, strict=True)
-        )
+    forms = {"°": lambda text: rf"({text})\cdot\frac{{\pi}}{{180}}"}
+    if "%" in gold + answer and all(map(number, plain)):
+        forms["%"] = lambda text: rf"\frac{{{number(text).value}}}{{100}}"
+    for sign, form in forms.items():
+        if (sign in gold) != (sign in answer):
+            pairs = zip((gold, answer), plain, strict=True)
+            yield tuple(form(text) if sign in side else text for side, text in pairs)
     one, other = (
         INTEGER_PARAMETERS & set(re.findall(r"(?<![\\a-zA-Z])[a-z](?![a-zA-Z])|(?<=\\pi )[a-z]", s))
         for s in (gold, answer)
@@ -176,18 +172,13 @@ def _readings(gold: str, answer: str):
         yield plain[0], _letter(plain[1], other.pop(), one.pop())  # k \pi is n \pi
 
 
-def _clocks(gold: str, answer: str) -> tuple[int, int] | None:
-    """Return the seconds since midnight of two times of day; None unless both can be such times."""
-    matches = CLOCK.fullmatch(gold.strip()), CLOCK.fullmatch(answer.strip())
-    if not all(matches):
+def _seconds(text: str) -> int | None:
+    """Return the seconds since midnight of a time of day; None for anything else."""
+    if (match := CLOCK.fullmatch(text.strip())) is None:
         return None
-    times = []
-    for match in matches:
-        hours, half = int(match[1]), (match[4] or "").lower()
-        if half:
-            hours = hours % 12 + (12 if half == "p" else 0)
-        times.append(hours * 3600 + int(match[2]) * 60 + int(match[3] or 0))
-    return times[0], times[1]
+    hours, half = int(match[1]), (match[4] or "").lower()
+    hours = hours % 12 + 12 * (half == "p") if half else hours
+    return hours * 3600 + int(match[2]) * 60 + int(match[3] or 0)
 
 
 def _renamed(one: Shape, old: str, new: str) -> Shape:

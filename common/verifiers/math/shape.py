@@ -221,23 +221,19 @@ def _region(text: str) -> Shape | None:
         return _interval(sides[1], sides[0], sides[2], opening + closing)
     below = any(pattern.fullmatch(sides[0]) for pattern in (VARIABLE, ABSOLUTE))  # x < 3
     name, end = sides if below else sides[::-1]
-    if match := ABSOLUTE.fullmatch(name):  # |2x - 1| < 3
+    low = high = end
+    if (match := ABSOLUTE.fullmatch(name)) and signs[0] != "\\neq":  # |2x - 1| < 3
         factor, name, centre = match[1] or "1", match[2], f"-({match[3] or 0})"
         low, high = (rf"\frac{{{centre}{way}({end})}}{{{factor}}}" for way in "-+")
         if factor == "1" and not match[3]:
             low, high = f"-{end.strip()}", end
-        if signs[0] == "\\neq":
-            return None
         if below:
             return _interval(name, low, high, opening + closing)
     elif not VARIABLE.fullmatch(name):
         return None
-    elif signs[0] == "\\neq":
-        low = high = end
-    elif below:
-        return _interval(name, "-\\infty", end, "(" + closing)
-    else:
-        return _interval(name, end, "\\infty", opening + ")")
+    elif signs[0] != "\\neq":
+        ends = ("-\\infty", end, "(" + closing) if below else (end, "\\infty", opening + ")")
+        return _interval(name, *ends)
     left = _interval(name, "-\\infty", low, "(" + closing)
     return Shape("many", parts=(left, _interval(name, high, "\\infty", opening + ")")))
 

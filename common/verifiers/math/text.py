@@ -34,13 +34,14 @@ CHARACTERS = str.maketrans(
         "≡": r"\equiv ", "∅": r"\emptyset ", "ℝ": r"\mathbb{R}",
     }
     | {chr(code): chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)}  # fullwidth forms
+    | {one: f"_{normalize('NFKC', one)}" for one in "₀₁₂₃₄₅₆₇₈₉ₙ"}
     | {one: rf"\frac{{{normalize('NFKC', one).replace('⁄', '}{')}}}" for one in "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"}
 )  # fmt: skip
 # String escapes that replaced the backslash of a command: a tab and "ext" was \text.
 EATEN = re.compile(r"\\?([\f\b\t\r])(?=f?rac|inom|oxed|egin|ext|imes|heta|ight|angle|a[nur]\b)")
 RAISED = re.compile("[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]{2,}|[⁰¹⁵⁶⁷⁸⁹]")
 TEXT = re.compile(
-    r"\\(?:text|textbf|textit|textrm|textnormal|textsf|mbox|hbox|mathrm|mathbf(?!\{R\})|mathit|mathsf"
+    r"\\(?:text(?:bf|it|rm|normal|sf|tt|sc)?|[mh]box|math(?:rm|bf(?!\{R\})|it|sf|tt|cal|scr|op)"
     r"|emph|unit|si|boldsymbol|bm|operatorname\*?|rm|bf|it)\s*\{([^{}]*)\}"
 )
 # What words stand for where an argument follows; min and sec are units after a number.
@@ -52,7 +53,8 @@ CONDITION = re.compile(r"⟦\s*(?:for|when|if|where)\b[^⟦⟧]*⟧(.*(?:[<>]|\\
 # A number in words, but for the power of a unit (cm^2, m2).
 COUNT = re.compile(r"(?<![\^\d.,])(?<!\^[-{])(?<!\^\{-)(?<!m)\d(?:[\d.,]*\d)?")
 ROWS = re.compile(
-    r"(?s)\\begin\{((?:align(?:ed)?|equation|gather|split|cases)\w*\*?)\}(.*?)\\end\{\1\}"
+    r"(?s)(?:\\left\s*\\\{\s*)?\\begin\{((?:align|equation|gather|split|multline|cases|array)[\w*]*)"
+    r"\}(?:\{[clr|\s]*\})?(.*?)\\end\{\1\}(?:\s*\\right\s*\.)?"
 )
 COMMANDS = {
     command: spelling
@@ -61,7 +63,7 @@ COMMANDS = {
         r"\{": "lbrace", r"\}": "rbrace", "|": "mid vert lvert rvert", "/": "div", ":": "colon",
         r"\le ": "leqslant leqq leq", r"\ge ": "geqslant geqq geq", r"\neq ": "ne",
         r"\cdot ": "times ast", r"\approx ": "simeq", r"\emptyset ": "varnothing",
-        "...": "cdots dots ldots dotsc dotsb",
+        "...": "cdots dots ldots dotsc dotsb", r"\tan ": "tg", r"\cot ": "ctg", r"\arctan ": "arctg"
     }.items()
     for command in commands.split()
 }  # fmt: skip
@@ -69,15 +71,29 @@ UNIT_TEXT = r"((?:\\(?:text|mathrm|rm|mbox)\s*\{[^{}]*\}|\\cdot|\^\{?\d\}?|\s)+)
 COMPOSITE = re.compile(
     rf"(\d(?:\\[ ,;!]|[~\s])*)\\[dt]?frac\s*\{{{UNIT_TEXT}\}}\s*\{{{UNIT_TEXT}\}}"
 )
-BRACKETED = r"([\^_]|\\sqrt)\s*\(((?:[^()]|\((?:[^()]|\([^()]*\))*\))*)\)"
+BRACKETED = r"([\^_]|\\sqrt(?:\[3\])?)\s*\(((?:[^()]|\((?:[^()]|\([^()]*\))*\))*)\)"
+SMALL = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen"
+SMALL = (SMALL + " fifteen sixteen seventeen eighteen nineteen twenty").split()
+SCALES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+SCALES |= {"dozen": 12, "lakh": 10**5, "crore": 10**7}
+SCALES |= {"百": 100, "千": 1000, "万": 10**4, "亿": 10**8}
+CURRENCIES = {"¤": "dollars", "€": "euros", "£": "pounds", "¥": "yen", "₹": "rupees"}
+VALUE = r"(?:\d[\d,]*(?:\.\d+)?|\\frac\{\d+\}\{\d+\})"
+SCALE = rf"(?:{'|'.join(SCALES)})"
+SPOKEN = rf"(?i:\b(?:{'|'.join(SMALL)})\b)"
+TWO_LETTER_UNITS = r"cm|mm|km|kg|mg|ft|lb|oz|hr|yd|ml|mL|in|cc|am|pm"
+WORD_UNITS = (
+    rf"(?>(?:{TWO_LETTER_UNITS}|(?:day|min|sec|cup|way|men|mph|hrs|lbs|yen|won)s?|[a-z]{{4,}})"
+    r"(?![a-zA-Z]))"
+)
 SPELLINGS = [
     (re.compile(pattern), replacement)
     for pattern, replacement in (
-        (r"<sup>(.*?)</sup>", r"^{\1}"),
-        (r"<sub>(.*?)</sub>", r"_{\1}"),
+        (r"<su([pb])>(.*?)</su\1>", lambda m: f"{'^_'[m[1] == 'b']}{{{m[2]}}}"),
         (r"\\(?:SI|qty)\s*\{([^{}]*)\}\s*\{([^{}]*)\}", r"\1⟦ \2⟧"),
-        (r"\\(?:f?boxed?|Boxed|ensuremath|underline|displaylines|num|mathcal)\s*(?=\{)"
-         r"|\\(?:textcolor|color|tag|label)\s*\{[^{}]*\}|\\(?:checkmark|blacksquare|Box)(?![a-zA-Z])"
+        (r"\\(?:f?boxed?|Boxed|ensuremath|underline|displaylines|num)\s*(?=\{)"
+         r"|\\(?:textcolor|color(?:box)?|tag|label)\s*\{[^{}]*\}"
+         r"|\\(?:checkmark|(?:black)?square|Box|qed)(?![a-zA-Z])"
          r"|\A\s*\\(?:therefore|implies|Rightarrow)(?![a-zA-Z])", ""),
         (r"\\\$", "¤"),
         (r"(?<!\\)\\[()\[\]]|\*\*(?=\S[^*]*\*\*)|(?<=[^*\s])\*\*$|^\*\*", ""),
@@ -86,19 +102,27 @@ SPELLINGS = [
         (r"\\(?:left|right|bigg?[lrm]?|Bigg?[lrm]?|middle)(?=\\?[^a-zA-Z]|\\[lr][a-z]+)\.?", ""),
         (r"\\(?:displaystyle|textstyle|limits|nolimits|bigl|bigr|rm|bf|it|tiny|small"
          r"|[lL]arge|LARGE|[hH]uge)(?![a-zA-Z])", ""),
-        (r"(\d)\s*\{\s*,\s*\}\s*(?=\d{3})", r"\1,"),  # 14{,}916
-        (r"(?<=\d),\s*\\[!,]\s*(?=\d{3})", ","),  # 32,\!348
+        (r"(?<=\d)(?:\s*\{\s*,\s*\}|,\s*\\[!,])\s*(?=\d{3})", ","),  # 14{,}916 and 32,\!348
         (r"(?<!\\)\\[!,;:>]|\\(?:q?quad|thinspace|enspace|nobreak|allowbreak)(?![a-zA-Z])", " "),
         (r"(?<!\\)\\ |~|\\h(?:space|skip)\*?\{[^{}]*\}", " "),
         (rf"\\({'|'.join(COMMANDS)})(?![a-zA-Z])", lambda m: COMMANDS[m[1]]),
-        (r"\\\{\s*\\\}|(?i:⟦\s*(?:the )?empty set\s*⟧)", r"\\emptyset "),
+        (r"\\\{\s*\\\}|(?i:⟦\s*(?:(?:the )?empty set|no solutions?)\s*⟧|\A\s*no solutions?\Z)",
+         r"\\emptyset "),
         (r"\{\s*([^{}]*?)\s*\\choose\s*([^{}]*?)\s*\}", r"\\binom{\1}{\2}"),
         (r"(?:\{([^{}]*)\}|(\w+))\s*\\choose\s*(?:\{([^{}]*)\}|(\w+))", r"\\binom{\1\2}{\3\4}"),
         (r"[(⟦\s]*(?:\\[pb]?|(?<![a-zA-Z\\]))mod(?![a-z])[\s⟧]*(?:\{([^{}]*)\}|(\w+))[\s)⟧]*",
          r" \\bmod \1\2"),
         (r"\\\\(?:\s*\\\\|\s*\[[\d.]+\s*[a-z]{2}\])+", r"\\\\"),  # doubled row breaks
-        (r"(?:(?<=\\cup)|(?<![\w)\]}]))\s*\]([^][(),]+,[^][(),]+)(?=[][])", r"(\1"),  # ]1, 2[
-        (r"(?<=[\[(])([^][(),]+,[^][(),]+)\[", r"\1)"),
+        (r"(?:(?<=\\cup)|(?<![\w)\]}]))\s*\]([^][(),;]+[,;][^][(),;]+)(?=[][])", r"(\1"),  # ]1, 2[
+        (r"(?<=[\[(])([^][(),;]+[,;][^][(),;]+)\[", r"\1)"),
+        (r"(?<=\d)'(?=\d{3}(?!\d))|(?<=\d)\.(?=\d{3}(?:\.\d{3})+(?![\d.]))"
+         r"|(?<=\d\.\d{3})\.(?=\d{3}(?![\d.]))", ""),  # 1'234, 1.234.567
+        (r"(?<=\d\.)\((\d+)\)", r"\\overline{\1}"),  # 0.(3)
+        (r"(?<=\d)\s+x\s+(?=10\s*\^)|⟦\s*times\s*⟧\s*(?=[\d(\\])", r"\\cdot "),
+        (r"\+/-", r"\\pm "),
+        (r"(\([^()]*,[^()]*\))\s*\^\s*(?:T|\\top|\{\s*(?:T|\\top)\s*\})(?![a-zA-Z])", r"\1"),
+        (r"\\mathbb\s*\{?R\}?\s*(?:\\(?:setminus|backslash)|-)\s*\\\{([^{},\\]*)\\\}",
+         r"x\\neq \1"),
         (r"<=|=<", r"\\le "),
         (r">=|=>", r"\\ge "),
         (r"!=|\\not\s*=", r"\\neq "),
@@ -116,12 +140,16 @@ SPELLINGS = [
         (r"\\arc(?=sinh|cosh|tanh)", r"\\ar"),
         (r"\*\*", "^"),
         (r"\*", r"\\cdot "),
-        (r"(?<![a-zA-Z\\])(sqrt|arcsin|arccos|arctan|sin|cos|tan|sec|csc|cot|ln|log|exp|pi)"
+        (r"(?<![a-zA-Z\\])a(sin|cos|tan)(?=\()", r"arc\1"),
+        (r"(?<![a-zA-Z\\])(?:(abs)|floor)\(([^()]*)\)",
+         lambda m: f"|{m[2]}|" if m[1] else rf"\lfloor {m[2]}\rfloor "),
+        (r"(?<![a-zA-Z\\])(?:cbrt|(log)10)(?=\()", lambda m: r"\log_{10}" if m[1] else r"\sqrt[3]"),
+        (r"(?<![a-zA-Z\\])(sqrt|arcsin|arccos|arctan|sin|cos|tan|sec|csc|cot|ln|log|exp|pi|gcd|lcm)"
          r"(?![a-zA-Z])", r"\\\1 "),
         (r"(?<![a-zA-Z\\])(?:infinity|infty|inf|oo)(?![a-zA-Z])", r"\\infty "),
         (BRACKETED, r"\1{\2}"),  # 2^(n+1)
         (BRACKETED, r"\1{\2}"),  # x^(2^(n))
-        (r"\\sqrt\s*([0-9a-zA-Z])", r"\\sqrt{\1}"),
+        (r"\\sqrt\s*(\[[^][]*\])?\s*([0-9a-zA-Z])", r"\\sqrt\1{\2}"),
         (r"\\(frac|[dt]?binom)\s*([0-9a-zA-Z])\s*([0-9a-zA-Z])", r"\\\1{\2}{\3}"),
         (r"\\frac\s*([0-9a-zA-Z])\s*(?=\{)", r"\\frac{\1}"),
         (r"\\frac\s*(\\[a-zA-Z]+)\s*([0-9a-zA-Z])(?![a-zA-Z])", r"\\frac{\1}{\2}"),
@@ -130,25 +158,7 @@ SPELLINGS = [
         (r"([\^_])\s*\{\s*([0-9a-zA-Z])\s*\}(?!\d)", r"\1\2"),
         (r"\\log\s*_(?:e|\{e\})(?![a-zA-Z])", r"\\ln "),
         (r"\\lg(?![a-zA-Z])", r"\\log_{10}"),
-    )
-]  # fmt: skip
-AND_OR = re.compile(
-    r"[,;\s]*⟦[\s,;]*(?:and|or)[\s,;]*⟧[,;\s]*|[,;]?\s*(?<![a-zA-Z\\])(?:and|or)(?![a-zA-Z])(?![^⟦⟧]*⟧)\s*"
-    r"|(?<=[\d)}\]])or(?=[A-Z])"
-)
-SMALL = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen"
-SMALL = (SMALL + " fifteen sixteen seventeen eighteen nineteen twenty").split()
-SCALES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "trillion": 10**12}
-SCALES |= {"dozen": 12, "lakh": 10**5, "crore": 10**7}
-SCALES |= {"百": 100, "千": 1000, "万": 10**4, "亿": 10**8}
-CURRENCIES = {"¤": "dollars", "€": "euros", "£": "pounds", "¥": "yen", "₹": "rupees"}
-VALUE = r"(?:\d[\d,]*(?:\.\d+)?|\\frac\{\d+\}\{\d+\})"
-SCALE = rf"(?:{'|'.join(SCALES)})"
-SPOKEN = rf"(?i:\b(?:{'|'.join(SMALL)})\b)"
-# Words that change the number beside them. Rules in turn; other such words make it no number.
-CHANGES = [
-    (re.compile(pattern), replacement)
-    for pattern, replacement in (
+        # Words that change the number beside them; other such words make it no number.
         (r"(⟦?)\s*\b(?:negative|minus)\s*(⟧?)\s*(?=[\d.(\\])|负(?=\d)",
          lambda m: "-" if m[2] else f"{m[1] or ''}-"),
         (rf"\A⟦\s*([-+]?{VALUE}[%°]?)(?=[^⟦⟧\d]*⟧\Z)", r"\1⟦"),
@@ -172,26 +182,20 @@ CHANGES = [
         (r"\A([-+]?)([¤€£¥₹])\s*([\d.,]*\d)\Z|\A([-+]?[\d.,]*\d)\s*([¤€£¥₹])\Z",
          lambda m: f"{m[1] or ''}{m[3] or m[4]}⟦ {CURRENCIES[m[2] or m[5]]}⟧"),
         (r"[¤€£¥₹]|⟦[\s.]*⟧", ""),
+        (r"[,;\s]*⟦[\s,;]*(?:and|or)[\s,;]*⟧[,;\s]*|(?<=[\d)}\]])or(?=[A-Z])"
+         r"|[,;]?\s*(?<![a-zA-Z\\])(?:and|or)(?![a-zA-Z])(?![^⟦⟧]*⟧)\s*", ", "),
+        # A unit in plain letters: only after a number, so that products of variables stay.
+        (r"(?<![a-zA-Z\\])([-+]?(?:[\d.,]*\d|\\frac\{\d+\}\{\d+\})(?:/\d+)?|\}|\\pi)"
+         rf"((?:\s+{WORD_UNITS}(?:(?:\s+|/){WORD_UNITS}|/[hs])*|(?:{TWO_LETTER_UNITS})|m(?=\^[23]))"
+         r"(?:\^\{?[23]\}?)?)\s*(?=$|[,;)=]|[-+]\s)", r"\1⟦\2⟧ "),
+        (r"(?<![\w.}^_/)\]])(\d+)\s*\\frac\{(\d+)\}\{(\d+)\}"
+         r"|(?<![\w.}^_/)\]])(\d+)\s+(\d+)/(\d+)(?!\d)", lambda m: _sum(m)),
+        (r"^-\s*(?=\(\d+\+\\frac)", "-"),
+        (r"\\(sin|cos|tan|cot|sec|csc|ln|log)\s*((?:\^\{?-?\w+\}?)?)\s*([a-zA-Z]|\\[a-z]+)"
+         r"(?=\s*(?:\\cdot|\\(?:sin|cos|tan|cot|sec|csc|ln|log)))", r"\\\1\2(\3)"),
+        (r"\s+", " "),
     )
 ]  # fmt: skip
-TWO_LETTER_UNITS = r"cm|mm|km|kg|mg|ft|lb|oz|hr|yd|ml|mL|in|cc|am|pm"
-WORD_UNITS = (
-    rf"(?>(?:{TWO_LETTER_UNITS}|(?:day|min|sec|cup|way|men|mph|hrs|lbs|yen|won)s?|[a-z]{{4,}})"
-    r"(?![a-zA-Z]))"
-)
-# A unit in plain letters: only after a number, so that products of variables stay.
-UNIT = re.compile(
-    rf"(?<![a-zA-Z\\])([-+]?(?:[\d.,]*\d|\\frac\{{\d+\}}\{{\d+\}})(?:/\d+)?|\}}|\\pi)"
-    rf"((?:\s+{WORD_UNITS}(?:(?:\s+|/){WORD_UNITS}|/[hs])*|(?:{TWO_LETTER_UNITS})|m(?=\^[23]))"
-    rf"(?:\^\{{?[23]\}}?)?)\s*(?=$|[,;)=]|[-+]\s)"
-)
-MIXED = re.compile(
-    r"(?<![\w.}^_/)\]])(\d+)\s*\\frac\{(\d+)\}\{(\d+)\}|(?<![\w.}^_/)\]])(\d+)\s+(\d+)/(\d+)(?!\d)"
-)
-APPLIED = re.compile(
-    r"\\(sin|cos|tan|cot|sec|csc|ln|log)\s*((?:\^\{?-?\w+\}?)?)\s*([a-zA-Z]|\\[a-z]+)"
-    r"(?=\s*(?:\\cdot|\\(?:sin|cos|tan|cot|sec|csc|ln|log)))"
-)
 
 
 def clean(text: str) -> str:
@@ -207,21 +211,12 @@ def clean(text: str) -> str:
     text = RAISED.sub(lambda match: f"^{{{normalize('NFKC', match[0])}}}", text)
     text = COMPOSITE.sub(_unit, ROWS.sub(_rows, text.translate(CHARACTERS).strip()))
     for _ in range(3):  # nested as in \text{\textbf{(C)}}
-        text, count = TEXT.subn(_words, text)
-        if not count:
-            break
+        text = TEXT.sub(_words, text)
     if not re.fullmatch(r"\W*⟦[^⟦⟧]*⟧\W*", text):  # 5\text{ or 7}: the numbers are part of it
         text = re.sub(r"⟦([^⟦⟧]*\d[^⟦⟧]*)⟧", _numbers, text)
     for pattern, replacement in SPELLINGS:
         text = pattern.sub(replacement, text)
-    for pattern, replacement in CHANGES:
-        text = pattern.sub(replacement, text)
-    text = AND_OR.sub(", ", text)
-    text = UNIT.sub(r"\1⟦\2⟧ ", text)
-    text = MIXED.sub(_sum, text)
-    text = re.sub(r"^-\s*(?=\(\d+\+\\frac)", "-", text)
-    text = APPLIED.sub(r"\\\1\2(\3)", text)
-    text = re.sub(r"\s+", " ", text).strip()
+    text = text.strip()
     text = re.sub(r"(?:,\s*)+(?=,|$)", "", text).strip(" ,;")
     return re.sub(r"(?<!\.)\.$", "", text).strip()
 
@@ -234,7 +229,7 @@ def squash(text: str) -> str:
 
 def words(text: str) -> str:
     """Return the letters and digits of `text` in lower case; a single one keeps its case."""
-    text = re.sub(r"\\[a-zA-Z]+", "", text)
+    text = re.sub(r"\\[a-zA-Z]+|^\W*(?:[Aa]n?|[Tt]he)\s+(?=[a-z]{3})", "", text)
     letters = "".join(character for character in text if character.isalnum())
     return letters if len(letters) == 1 else letters.lower()
 
@@ -281,7 +276,7 @@ def _words(match: re.Match) -> str:
     applied = re.match(r"[\w({\\^|]", after) and not (number and bare in UNITS)
     if applied and FUNCTIONS.fullmatch(bare):
         return f"\\{bare} "
-    if match.group(0).startswith((r"\mathrm", r"\mathbf", r"\mathit", r"\boldsymbol", r"\bm")):
+    if match.group(0).startswith((r"\math", r"\boldsymbol", r"\bm")):
         unit = bare not in ("e", "i", "d") and (number or before.rstrip().endswith("\\,"))
         return f"⟦{inside}⟧" if (len(bare) > 1 and bare.isalpha()) or unit else f" {inside} "
     if match.group(0).startswith(r"\operatorname"):
@@ -304,7 +299,8 @@ def _rows(match: re.Match) -> str:
     """Return the rows of an environment as a list, and a chain of equations as one; those of a
     function by cases stay."""
     body = re.sub(r"&(?=\s*=)|\\\\\s*&?\s*(?==)", "", match[2])
-    if match[1] == "cases" and "&" in body:
+    matrix = match[1] == "array" and "\\\\" in body and "=" not in body
+    if matrix or (match[1] in ("cases", "array") and "&" in body):
         return match[0]
     return re.sub(r"\\\\(?=\s*\S)", ", ", body.replace("&", "")).replace("\\\\", "")
 

@@ -223,9 +223,7 @@ def _identical(x, y) -> bool:
         return not difference
     roots: set = set()
     top, bottom = bits(difference, roots)
-    degree = 1
-    for _, index in roots:
-        degree *= index or 1
+    degree = math.prod(index or 1 for _, index in roots)
     needed = max(top, 0) * degree + bottom + (1000 if any(not index for _, index in roots) else 0)
     digits = int((needed + bits(x)[0]) * 0.302) + 20
     if digits > MOST_DIGITS:
@@ -352,7 +350,5 @@ def _fraction(part) -> Fraction:
 
 
 def _kept(match: re.Match) -> str:
-    name = match.group()
-    if name[0] != "\\":
-        return rf"\text{{{name.lower()}capital}}"
-    return rf"\text{{{name[1:].lower()}capital}}" if name[1].isupper() else name
+    name = match.group().removeprefix("\\")
+    return rf"\text{{{name.lower()}capital}}" if name[0].isupper() else match.group()
