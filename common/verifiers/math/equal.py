@@ -66,23 +66,21 @@ def _same_kind(gold: Shape, answer: Shape, tolerance: Fraction | None) -> bool |
             if sorted(names) == sorted(squash(part.name) for part in gold.parts):
                 order = [names.index(squash(part.name)) for part in gold.parts]
                 answer = replace(answer, parts=tuple(answer.parts[at] for at in order))
-        elif not _same_brackets(gold.brackets, answer.brackets):
+        elif "||" in (both := {gold.brackets, answer.brackets}):  # a column or row of a matrix
+            if not both <= {"||", "()", "[]"}:
+                return False
+        elif len(both) > 1 and "=" not in both:
             return False
         pairs = zip(gold.parts, answer.parts, strict=True)
         return all(_same(replace(g, name=""), replace(a, name=""), tolerance) for g, a in pairs)
     return _same_value(gold, answer, tolerance)
 
 
-def _same_brackets(gold: str, answer: str) -> bool:
-    """Return whether the brackets of two tuples mean the same. Square brackets stand for a vector
-    only where the other side is a column or row of a matrix ("||")."""
-    if "||" in (gold, answer):
-        return {gold, answer} <= {"||", "()", "[]"}
-    return gold == answer or "=" in (gold, answer)
-
-
 def _same_many(gold: Shape, answer: Shape, tolerance: Fraction | None) -> bool:
-    golds, answers = (s.parts if s.kind == "many" else _listed(s) for s in (gold, answer))
+    golds, answers = (  # of a tuple its parts, while an interval or a value is one
+        s.parts if s.kind == "many" or (s.brackets in ("()", "=") and not s.name) else (s,)
+        for s in (gold, answer)
+    )
     if gold.kind != answer.kind and "tuple" in (gold.kind, answer.kind):
         if "{}" in (gold.brackets, answer.brackets) and len(golds) > 1:
             return False  # a set is not a tuple
@@ -93,26 +91,17 @@ def _same_many(gold: Shape, answer: Shape, tolerance: Fraction | None) -> bool:
             return all(_same(replace(g, name=""), replace(a, name=""), tolerance) for g, a in pairs)
     rest = list(answers)
     if len(golds) < len(rest) <= MOST_PARTS:  # an answer may state a value twice
-        rest = [a for at, a in enumerate(rest) if not any(_equal_text(a, b) for b in rest[:at])]
+        rest = [*{written(a): a for a in rest}.values()]
     if len(golds) != len(rest) or len(golds) > MOST_PARTS:
         return False
     for part in golds:
         # the same text first: most parts are found without any algebra
-        equal = (a for a in rest if _equal_text(part, a))
+        equal = (a for a in rest if written(a) == written(part))
         found = next(equal, None) or next((a for a in rest if _same(part, a, tolerance)), None)
         if found is None:
             return False
         rest.remove(found)
     return True
-
-
-def _listed(one: Shape) -> tuple:
-    """Return the parts of a tuple to compare with a list; an interval or value is one part."""
-    return one.parts if one.brackets in ("()", "=") and not one.name else (one,)
-
-
-def _equal_text(a: Shape, b: Shape) -> bool:
-    return written(a) == written(b)
 
 
 def _same_value(gold: Shape, answer: Shape, tolerance: Fraction | None) -> bool | None:

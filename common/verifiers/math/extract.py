@@ -86,12 +86,12 @@ def final_answers(response: str) -> list[str]:
         return boxes or []  # a thought or tag that never ends has an answer only in a box
     tail = TOKENS.sub(" ", response[-TAIL:]).strip()
     if (start := response.rfind("####")) >= 0:
-        return _known(_sentence(TOKENS.sub(" ", response[start + 4 : start + 4 + TAIL])))
-    markers = [match.end() for match in MARKER.finditer(tail)]
-    for end in reversed(markers):
-        if sentence := _sentence(tail[end:]):
-            return _known(_stated(sentence) or sentence)
-    return _known(_stated(tail))
+        found = _sentence(TOKENS.sub(" ", response[start + 4 : start + 4 + TAIL]))
+    else:
+        ends = reversed([match.end() for match in MARKER.finditer(tail)])
+        sentence = next(filter(None, (_sentence(tail[end:]) for end in ends)), None)
+        found = _stated(sentence or tail) or sentence
+    return [found] if found and found.strip() else []
 
 
 def tagged(response: str) -> str | None:
@@ -131,9 +131,8 @@ def last_boxes(text: str) -> list[str] | None:
 
 def last_number(text: str) -> str | None:
     """Return the last number in `text`, or None."""
-    found = (match.group() for match in NUMBER.finditer(text[-TAIL:]))
-    numbers = [number for number in found if any(map(str.isdigit, number))]
-    return numbers[-1] if numbers else None
+    numbers = reversed(NUMBER.findall(text[-TAIL:]))
+    return next((number for number in numbers if any(map(str.isdigit, number))), None)
 
 
 def has_prose(text: str) -> bool:
@@ -223,7 +222,3 @@ def _expressions(text: str) -> list[str | None]:
             joined, end = joined or listed, match.end()
             found.append(None if joined or FACTOR.match(after) else match.group())
     return found
-
-
-def _known(answer: str | None) -> list[str]:
-    return [answer] if answer and answer.strip() else []
