@@ -19,13 +19,12 @@ def choices(line: str, verbs: Iterable[str]) -> list[str]:
     paper = next((x.removeprefix("paper=") for x in before.split() if x.startswith("paper=")), "")
     of_paper = stated(paper)
     scales = of_paper.get("scales", {})
+    tables = [sweep["table"] for one in scales.values() for sweep in one["sweeps"]]
     known = {
         "paper": papers(),
         "experiment": of_paper.get("rows", {}),
         "scale": scales,
-        "table": dict.fromkeys(
-            sweep["table"] for one in scales.values() for sweep in one["sweeps"]
-        ),
+        "table": [name for name in dict.fromkeys(tables) if " " not in name],
         **{group: names(group) for group in ("method", "model", "data", "eval")},
         "profile": names("slurm"),
         "results_dir": [],

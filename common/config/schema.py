@@ -206,7 +206,8 @@ class Evaluation:
         return sorted({*every, *(x for x in (*self.also_at, *self.full_at) if x < steps)})
 
     def __post_init__(self):
-        require(self.curve_n <= self.n, "eval.curve_n", self.curve_n, f"must be 1..eval.n={self.n}")
+        remedy = f"at most eval.n={self.n}; set both"
+        require(self.curve_n <= self.n, "eval.curve_n", self.curve_n, remedy)
         remedy = f"pass@k needs 1 <= k <= n; raise eval.n={self.n} or drop this k"
         for k in self.k:
             require(0 < k <= self.n, "eval.k", k, remedy)
