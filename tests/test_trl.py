@@ -50,7 +50,9 @@ class Recorded(MethodTrainer):
         batch = super()._generate_and_score_completions(inputs)
         ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], 1)
         with torch.no_grad():
-            logits = self.model(input_ids=ids).logits[:, -1 - batch["completion_mask"].shape[1] : -1]
+            logits = self.model(input_ids=ids).logits[
+                :, -1 - batch["completion_mask"].shape[1] : -1
+            ]
         logp = logits.log_softmax(-1).gather(-1, batch["completion_ids"][..., None])[..., 0]
         self.rollouts.append(batch | {"log_prob": logp})
         return batch
@@ -93,11 +95,15 @@ def used(made, rollout: int, updates: int) -> None:
 
     def rows(batch):
         fields = ("prompt_ids", "completion_ids", "advantages")
-        return [tuple(map(str, row)) for row in zip(*(batch[x].tolist() for x in fields), strict=True)]
+        return [
+            tuple(map(str, row)) for row in zip(*(batch[x].tolist() for x in fields), strict=True)
+        ]
 
     micro = 2 * updates
     got = made.losses[rollout * micro : (rollout + 1) * micro]
-    assert sorted(row for batch in got for row in rows(batch)) == sorted(rows(made.rollouts[rollout]))
+    assert sorted(row for batch in got for row in rows(batch)) == sorted(
+        rows(made.rollouts[rollout])
+    )
 
 
 SHARED = dict(unbiased=True, epsilon=1e-6)
@@ -153,3 +159,117 @@ def test_fade_steps_its_clock_and_resumes(updates, tmp_path):
     again = trainer(m, tmp_path, **size, max_steps=4)
     again.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
     assert again.state.stateful_callbacks[STATE] == kept
+
+
+def off_policy(made, T: int) -> dict:
+    """A mini-batch of 8 responses whose old policy is another one, with padding."""
+    draw = torch.Generator().manual_seed(1)
+    lengths = torch.tensor([T, 1, 3, T, 2, T, 4, 5])
+    ids = torch.randint(2, len(LETTERS), (8, T), generator=draw)
+    batch = {"prompt_ids": ids[:, :1], "prompt_mask": torch.ones(8, 1).long()}
+    batch |= {"completion_ids": ids, "advantages": torch.linspace(-1, 1, 8)}
+    batch["completion_mask"] = (torch.arange(T) < lengths[:, None]).long()
+    batch["num_items_in_batch"] = lengths.sum()
+    now = made._log_prob(batch, batch["completion_mask"])
+    for name in ("old", "ref"):
+        batch[f"{name}_per_token_logps"] = now + 0.7 * torch.randn(8, T, generator=draw)
+    return batch
+
+
+LOSSES = [
+    "f_grpo", "f_dapo", "f_cispo", "gspo_n", "ppo_dual_clip", "dr_grpo", "grpo_kl", "grpo_entropy",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_with_its_keys_trls_loss_and_gradient_are_the_methods(name, tmp_path):
+    m = method(name, max_tokens=T)
+    network(bos_token_id=None, eos_token_id=1, pad_token_id=0).save_pretrained(tmp_path)
+    made = trainer(m, tmp_path, model=str(tmp_path), gradient_accumulation_steps=1)
+    made.model.train()
+    made.current_gradient_accumulation_steps = 1
+    batch, bound, gradients = off_policy(made, T), bind(m), []
+    mask, old = batch["completion_mask"], batch["old_per_token_logps"]
+
+    def log_probs():
+        ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], 1)
+        logp = made.model(input_ids=ids).logits[:, :-1].log_softmax(-1)
+        return logp.gather(-1, ids[:, 1:, None])[..., 0], -(logp.exp() * logp).sum(-1)
+
+    def theirs():
+        return made._compute_loss(made.model, batch)
+
+    def ours():
+        logp, entropies = log_probs()
+        loss, clipped = bound.loss(logp, old, batch["advantages"][:, None], mask)
+        assert (clipped & (mask > 0)).any()
+        loss = loss + m.kl_coef * bound.kl(logp, batch["ref_per_token_logps"])
+        return ((loss - m.entropy_coef * entropies) * mask * bound.aggregate(mask)).sum()
+
+    for side in (theirs, ours):
+        made.model.zero_grad()
+        value = side()
+        value.backward()
+        flat = torch.cat([x.grad.flatten() for x in made.model.parameters()])
+        gradients.append(torch.cat([value.detach()[None], flat]))
+    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-6)
+
+
+def test_the_token_weights_compare_all_responses_of_the_step(tmp_path):
+    made = trainer(method("cw_grpo"), tmp_path, max_steps=1)
+    made.train()
+    (rollout,) = made.rollouts
+    A = grpo(counted(rollout), **SHARED).view(-1, 1)
+    mask, logp = rollout["completion_mask"], rollout["log_prob"]
+    weights = gaussian_kernel(logp, logp, A, mask, mean="token")
+    assert weights[mask > 0].std() > 0.1
+    found = rollout["advantages"] * mask
+    torch.testing.assert_close(found, A * weights * mask, rtol=1e-4, atol=1e-5)
+    used(made, 0, updates=1)
+
+
+SUM = "normalize_then_sum"
+REFUSED = {
+    "batch_exploration", "cue_grpo", "cw_grpo_repository", "dapo_iac_dlc", "dlc", "ds_grpo",
+    "ips_grpo", "reinforce_pp_verl", "rloo_verl", "uniqueness",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", method_names())
+def test_what_trl_cannot_express_is_refused_by_name(name):
+    m = method(name, max_tokens=T, steps=3)
+    if name in REFUSED:
+        with refuses("method", name):
+            keys(m)
+    else:
+        GRPOConfig(**keys(m), use_cpu=True, bf16=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "key"),
+    [
+        ("f_cispo", {}, "loss_type=dapo"),
+        ("grpo_kl", {}, "beta=0.0"),
+        ("gspo", {"loss_type": "grpo"}, "importance_sampling_level=token"),
+        ("f_grpo", {"multi_objective_aggregation": SUM}, f"multi_objective_aggregation={SUM}"),
+        ("fade", {"num_iterations": 2}, "steps_per_generation=2"),
+        ("cw_grpo", {"loss_type": "grpo", "steps_per_generation": 4}, "steps_per_generation=4"),
+    ],
+)
+def test_arguments_that_train_another_method_are_refused(name, arguments, key, tmp_path):
+    with refuses(*key.split("=")):
+        trainer(method(name), tmp_path, args=arguments)
+
+
+def test_no_reward_is_not_a_wrong_answer(tmp_path):
+    made = trainer(
+        method("f_grpo"), tmp_path, rewards=lambda completions, **_: [None] * len(completions)
+    )
+    with refuses("reward_funcs"):
+        made.train()
+
+
+def test_a_checkpoint_without_the_controllers_state_is_refused(tmp_path):
+    trainer(method("f_grpo"), tmp_path, max_steps=2).train()
+    with refuses("resume_from_checkpoint"):
+        trainer(method("fade"), tmp_path).train(resume_from_checkpoint=True)
