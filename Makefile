@@ -38,7 +38,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	  "error: PYTHON=$(PYTHON): Python " + v + ", and the packages need 3.11 or newer; set PYTHON=python3.12")'
 	$(PYTHON) -m venv --upgrade-deps $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,ifeval]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,ifeval,trl]'
 	touch $@
 
 # Those of constraints.txt that come as a source, in nothing but Python.

@@ -16,7 +16,7 @@ import torch
 from trl import GRPOTrainer
 
 from common.config.schema import Method
-from common.errors import UserError, require
+from common.errors import require
 from common.methods import catalogue
 from common.methods.binding import advantages, bind, observe
 
@@ -25,30 +25,32 @@ STATE = "rlvr_papers"  # key of TrainerState.stateful_callbacks, which each chec
 
 
 def keys(method: Method) -> dict[str, object]:
-    """Return the keys of GRPOConfig that state a method's clip, aggregation, KL penalty and entropy
-    bonus. Raises UserError for a method that TRL cannot express."""
+    """Return GRPOConfig's keys for a method's clip, aggregation, KL penalty and entropy bonus.
+    Raises UserError for a method that TRL cannot express."""
     loss, maths = method.loss, "common.losses."
     clip = loss["_target_"].removeprefix(maths)
     how = AGGREGATIONS.get(method.aggregation["_target_"].removeprefix(f"{maths}aggregate."))
     found = {"loss_type": how, "epsilon": loss.get("eps_low"), "epsilon_high": loss.get("eps_high")}
     found |= {"beta": method.kl_coef, "entropy_coef": method.entropy_coef}
-    if method.kl_coef:  # True is TRL's default, with another gradient: k3 times the ratio
+    if method.kl_coef:  # TRL's default is k3 times the ratio, which has another gradient
         found["use_bias_correction_kl"] = False
     if longest := (method.advantage | method.aggregation).get("max_tokens"):
         found["max_completion_length"] = longest
+    known = clip in ("clip.ppo_clip", "covariance.weighted_ppo_clip") and how is not None
     if clip == "clip.dual_clip":
-        found["delta"] = loss["clip_ratio_c"]
-    elif (clip, how) == ("sequence.gspo", "grpo"):
-        found["importance_sampling_level"] = "sequence"
-    elif (clip, how, loss.get("eps_low")) == ("clip.cispo", "dapo", 1):  # TRL has no lower bound
+        known, found["delta"] = how is not None, loss["clip_ratio_c"]
+    elif clip == "sequence.gspo":
+        known, found["importance_sampling_level"] = how == "grpo", "sequence"
+    elif clip == "clip.cispo":  # TRL's weight has no lower bound
+        known = how == "dapo" and loss["eps_low"] == 1
         found |= {"loss_type": "cispo", "epsilon_high": 1 + loss["eps_high"]}
-    elif clip not in ("clip.ppo_clip", "covariance.weighted_ppo_clip") or how is None:
-        raise UserError(f"method={method.name}: TRL has no key for its loss, {loss['_target_']}")
     missing = {
+        f"the loss {loss['_target_']}": not known,
         "a sampler of two models": method.sampler,
         "a KL penalty in the reward": method.kl_in_reward,
         f"the KL estimator {method.kl_estimator}": method.kl_coef and method.kl_estimator != "k3",
-        "the answers of responses": "outcomes" in asked(bind(method)),
+        "the answers of responses": "outcomes"
+        in inspect.signature(bind(method).advantage).parameters,
     }
     for part, needed in missing.items():
         require(not needed, "method", method.name, f"needs {part}, which TRL does not have")
@@ -66,21 +68,20 @@ class MethodTrainer(GRPOTrainer):
         own, plain = keys(method), keys(catalogue.method("grpo"))
         self.bound, self.reward_correct = bind(method), reward_correct
         super().__init__(*args, **named)
-        given, name = self.args, method.name
+        self.ticks, accumulated = 1, self.args.gradient_accumulation_steps
         own = {key: value for key, value in own.items() if plain.get(key) != value}
         own["multi_objective_aggregation"] = "sum_then_normalize"  # one reward of each response
-        for key, value in own.items():  # the other keys are the user's choice
-            remedy = f"{name} has {value}; GRPOConfig(**keys(method), ...) says so"
-            require(getattr(given, key) == value, key, getattr(given, key), remedy)
-        accumulated, every = given.gradient_accumulation_steps, given.steps_per_generation
-        clocked = method.controller is not None and method.clock == "optimiser_step"
-        self.ticks = every // accumulated if clocked else 1
-        fits = not clocked or (every % accumulated == 0 and self.num_iterations == 1)
-        remedy = f"{name} needs a multiple of gradient_accumulation_steps, and num_iterations=1"
-        require(fits, "steps_per_generation", every, remedy)
-        fits = method.token_weights is None or every * self.num_iterations == accumulated
-        remedy = f"{name} needs gradient_accumulation_steps, {accumulated}, and num_iterations=1"
-        require(fits, "steps_per_generation", every, remedy)
+        if self.bound.controller and method.clock == "optimiser_step":
+            self.ticks = max(1, self.args.steps_per_generation // accumulated)
+            own |= {"num_iterations": 1, "steps_per_generation": self.ticks * accumulated}
+        if self.bound.token_weights:  # of one optimiser step a rollout
+            own |= {"num_iterations": 1, "steps_per_generation": accumulated}
+        for key, value in own.items():  # other keys are the user's choice
+            given, remedy = (
+                getattr(self.args, key),
+                f"{method.name} needs {value}; see keys(method)",
+            )
+            require(given == value, key, given, remedy)
 
     def _calculate_rewards(self, *args, **named):
         self.scored = super()._calculate_rewards(*args, **named)  # of all processes, in groups
@@ -98,15 +99,15 @@ class MethodTrainer(GRPOTrainer):
         remedy = f"{unscored} of {len(self.scored)} responses have no reward; return a number"
         require(unscored == 0, "reward_funcs", self.reward_func_names, remedy)
         rewards = (self.scored * self.reward_weights.to(self.scored)).nansum(1)
-        rewards = rewards.view(-1, self.num_generations)
+        rewards, bound = rewards.view(-1, self.num_generations), self.bound
         gather, mask = self.accelerator.gather, batch["completion_mask"]
         mask = mask * batch.get("tool_mask", 1)
-        seen = {"correct": rewards == self.reward_correct, "lengths": gather(mask.sum(1))}
-        bound, weighted = self.bound, self.bound.token_weights is not None
-        if weighted or bound.controller or "log_probs" in asked(bound):
-            log_prob = self._log_prob(batch, mask)
-            seen["log_probs"] = gather(log_prob.double().sum(1))
-        seen = {key: value.view_as(rewards) for key, value in seen.items()}
+        log_prob = self._log_prob(batch, mask)
+        seen = {
+            "correct": rewards == self.reward_correct,
+            "lengths": gather(mask.sum(1)).view_as(rewards),
+            "log_probs": gather(log_prob.double().sum(1)).view_as(rewards),
+        }
         parts = []
         for part in torch.arange(len(rewards)).tensor_split(self.ticks):
             of_part = {key: value[part] for key, value in seen.items()}
@@ -116,50 +117,47 @@ class MethodTrainer(GRPOTrainer):
         for _ in found:  # TRL has logged its own
             self._logs["advantages"].pop()
         self._logs["advantages"].extend(found[:, 0].tolist())
-        if weighted:  # of all processes: they compare responses
+        if bound.token_weights:  # they compare the responses of all processes
             pad = self.accelerator.pad_across_processes
             everywhere, real = (gather(pad(x, dim=1)) for x in (log_prob, mask))
             found = found * bound.token_weights(everywhere, everywhere, found, real)
             found = found[:, : mask.shape[1]]
         here = found.chunk(self.accelerator.num_processes)[self.accelerator.process_index]
-        return here if weighted else here[:, 0]
+        return here if bound.token_weights else here[:, 0]
 
     def _observe(self, *, correct, lengths, log_probs) -> dict:
         """Step the controller, whose state is in the trainer's; return its arguments."""
         kept, step = self.state.stateful_callbacks, self.state.global_step
-        remedy = "the checkpoint has no state of the method's controller; start a new run"
+        remedy = "this checkpoint has no state of the method's controller; start a new run"
         require(STATE in kept or step == 0, "resume_from_checkpoint", step, remedy)
-        memory = kept.setdefault(STATE, {"step": 0, "state": {}})
-        memory["step"] += 1
-        real = lengths > 0
-        measured = {
-            "solve_rate": correct.double().mean().item(),
-            "entropy": -(log_probs[real] / lengths[real]).mean().item(),
-            "step": memory["step"],
-        }
-        memory["state"], arguments = observe(self.bound, memory["state"], **measured)
-        for key, value in (measured | arguments).items():
+        state = kept.setdefault(STATE, {"step": 0, "controller": {}})
+        state["step"] += 1
+        real, seen = lengths > 0, {"solve_rate": correct.double().mean().item()}
+        seen["entropy"] = -(log_probs[real] / lengths[real]).mean().item()
+        state["controller"], arguments = observe(
+            self.bound, state["controller"], **seen, step=state["step"]
+        )
+        for key, value in (seen | arguments).items():
             self._metrics["train"][f"method/{key}"].append(value)
         return arguments
 
     @torch.no_grad()
     def _log_prob(self, batch: dict, mask: torch.Tensor) -> torch.Tensor:
-        """Return log pi_old of each token, (B, T), 0 on padding; TRL may not have computed it."""
-        found = batch.get("old_per_token_logps")
+        """Return log pi_old of each token, (B, T), and 0 on padding or where no part of the method
+        asks for it. TRL has not computed it where one optimiser step uses the whole rollout."""
+        bound, found = self.bound, batch.get("old_per_token_logps")
+        asked = "log_probs" in inspect.signature(bound.advantage).parameters
+        if not (asked or bound.controller or bound.token_weights):
+            return torch.zeros(mask.shape, device=mask.device)
         if found is None:
             compute = self._get_per_token_logps_and_entropies
-            more = {
-                key: batch[key] for key in inspect.signature(compute).parameters if key in batch
-            }
             ids, real = (
                 torch.cat([batch[f"prompt_{x}"], batch[f"completion_{x}"]], 1)
                 for x in ("ids", "mask")
             )
-            size = self.args.per_device_train_batch_size
-            found = compute(self.model, ids, real, mask.shape[1], batch_size=size, **more)[0]
+            more = {
+                key: batch[key] for key in inspect.signature(compute).parameters if key in batch
+            }
+            more["batch_size"] = self.args.per_device_train_batch_size
+            found, _, _ = compute(self.model, ids, real, mask.shape[1], **more)
         return torch.where(mask > 0, found, 0.0)
-
-
-def asked(bound) -> list[str]:
-    """Return the parameters of a method's advantage."""
-    return list(inspect.signature(bound.advantage).parameters)

@@ -154,11 +154,18 @@ def test_fade_steps_its_clock_and_resumes(updates, tmp_path):
     assert tick == 4
     assert 0.3 < given["delta"] < 1 < given["alpha"]
     kept = made.state.stateful_callbacks[STATE]
-    assert kept == {"step": 4, "state": pytest.approx(state, rel=1e-5)}
+    assert kept == {"step": 4, "controller": pytest.approx(state, rel=1e-5)}
 
     again = trainer(m, tmp_path, **size, max_steps=4)
     again.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
     assert again.state.stateful_callbacks[STATE] == kept
+
+
+def log_probs(made, batch):
+    """log pi of each token and the entropy of its distribution, (B, T), by a plain pass."""
+    ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], 1)
+    logp = made.model(input_ids=ids).logits[:, :-1].log_softmax(-1)
+    return logp.gather(-1, ids[:, 1:, None])[..., 0], -(logp.exp() * logp).sum(-1)
 
 
 def off_policy(made, T: int) -> dict:
@@ -170,7 +177,8 @@ def off_policy(made, T: int) -> dict:
     batch |= {"completion_ids": ids, "advantages": torch.linspace(-1, 1, 8)}
     batch["completion_mask"] = (torch.arange(T) < lengths[:, None]).long()
     batch["num_items_in_batch"] = lengths.sum()
-    now = made._log_prob(batch, batch["completion_mask"])
+    with torch.no_grad():
+        now = log_probs(made, batch)[0]
     for name in ("old", "ref"):
         batch[f"{name}_per_token_logps"] = now + 0.7 * torch.randn(8, T, generator=draw)
     return batch
@@ -191,16 +199,11 @@ def test_with_its_keys_trls_loss_and_gradient_are_the_methods(name, tmp_path):
     batch, bound, gradients = off_policy(made, T), bind(m), []
     mask, old = batch["completion_mask"], batch["old_per_token_logps"]
 
-    def log_probs():
-        ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], 1)
-        logp = made.model(input_ids=ids).logits[:, :-1].log_softmax(-1)
-        return logp.gather(-1, ids[:, 1:, None])[..., 0], -(logp.exp() * logp).sum(-1)
-
     def theirs():
         return made._compute_loss(made.model, batch)
 
     def ours():
-        logp, entropies = log_probs()
+        logp, entropies = log_probs(made, batch)
         loss, clipped = bound.loss(logp, old, batch["advantages"][:, None], mask)
         assert (clipped & (mask > 0)).any()
         loss = loss + m.kl_coef * bound.kl(logp, batch["ref_per_token_logps"])
@@ -252,7 +255,7 @@ def test_what_trl_cannot_express_is_refused_by_name(name):
         ("grpo_kl", {}, "beta=0.0"),
         ("gspo", {"loss_type": "grpo"}, "importance_sampling_level=token"),
         ("f_grpo", {"multi_objective_aggregation": SUM}, f"multi_objective_aggregation={SUM}"),
-        ("fade", {"num_iterations": 2}, "steps_per_generation=2"),
+        ("fade", {"num_iterations": 2}, "num_iterations=2"),
         ("cw_grpo", {"loss_type": "grpo", "steps_per_generation": 4}, "steps_per_generation=4"),
     ],
 )
