@@ -6,7 +6,7 @@
 
 A file is CSV, plain or gzipped, with one row per problem: problem_id, n (samples) and c (how many
 were correct), and the columns table, model, method, benchmark, seed and step; a column with the
-same value everywhere may be given on the command line instead (docs/evaluating.md). `files` may be
+same value everywhere may be given on the command line instead (docs/data.md). `files` may be
 a folder of such files too. Two files are never merged into one evaluation, and nothing is written
 unless every row can be used.
 """
@@ -112,7 +112,7 @@ def read_file(path: Path, fixed: dict[str, str]) -> pd.DataFrame:
         with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
             head = file.read(64).removeprefix(b"\xef\xbb\xbf").lstrip()
         for start, kind in KINDS.items():
-            said = f"is {kind}; give counts as CSV (docs/evaluating.md says how to count samples)"
+            said = f"is {kind}; give counts as CSV (docs/data.md says how to count samples)"
             require(not head.startswith(start), "files", path, said)
         frame = pd.read_csv(path, dtype={"problem_id": str})
     except (OSError, EOFError, ValueError, zlib.error) as error:
