@@ -35,6 +35,12 @@ from common.methods.binding import all_groups, bind, check, group_weights
 from common.methods.exact import masses
 
 SOLVE_RATES = [0.1, 0.3, 0.5, 0.7, 0.9]
+WORDS = """
+m_S, m_F    mean push on a right and on a wrong response (FADE Eq. 3)
+rho         m_S p / (m_F (1 - p)): above 1, right responses weigh more
+N_eff       how many of the G responses count, by Kish
+var         variance of the advantage; var_group: of a group's mean mass
+enrichment  the weight at p relative to p = 1/2, over the same of mean GRPO"""
 
 
 @dataclass(frozen=True)
@@ -116,7 +122,9 @@ def main(words: list[str]) -> None:
         print(json.dumps(_finite(answer), allow_nan=False))
     else:
         for name, value in answer.items():
-            print(f"{name:>12}  {value}")
+            print(f"{name:>12}  {value:.4g}" if value is not None else f"{name:>12}")
+        if theory.p is not None:
+            print(WORDS)
 
 
 def _finite(row: dict) -> dict:
@@ -133,3 +141,4 @@ def _show(theories: list[Theory]) -> None:
     print(f"exact gradient masses, G = {theories[0].G}")
     shown = rows.drop(columns="G").to_string(index=False, na_rep="", float_format="{:.4g}".format)
     print(shown)
+    print(WORDS)
