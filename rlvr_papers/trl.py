@@ -11,6 +11,7 @@ docs/your-trainer.md says what is exact and what TRL cannot express.
 """
 
 import inspect
+from typing import Any
 
 import torch
 from trl import GRPOTrainer
@@ -114,9 +115,10 @@ class MethodTrainer(GRPOTrainer):
             arguments = self._observe(**of_part) if bound.controller else {}
             parts.append(advantages(bound, rewards[part], arguments=arguments, **of_part))
         found = torch.cat(parts).view(-1, 1)
-        for _ in found:  # TRL has logged its own
-            self._logs["advantages"].pop()
-        self._logs["advantages"].extend(found[:, 0].tolist())
+        logged: Any = self._logs["advantages"]
+        for _ in found:  # TRL's own
+            logged.pop()
+        logged.extend(found[:, 0].tolist())
         if bound.token_weights:  # they compare the responses of all processes
             pad = self.accelerator.pad_across_processes
             everywhere, real = (gather(pad(x, dim=1)) for x in (log_prob, mask))
