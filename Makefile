@@ -24,7 +24,7 @@ SUBMITTER := $(if $(wildcard $(CLUSTER_VENV)/bin/python),$(CLUSTER_VENV),$(VENV)
 SUBMITTER_READY := $(or $(wildcard $(SUBMITTER)/bin/python),$(VENV)/.ready)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup pins gpu-day check test-quick types gate test lint docs bench report setup-cluster setup-cluster-cpu test-cluster test-slurm test-verl test-verl-start verl-next
+.PHONY: help setup pins gpu-day check test-quick types gate test lint docs bench report drill setup-cluster setup-cluster-cpu test-cluster test-slurm test-verl test-verl-start verl-next
 
 help:
 	@awk -F ':.*## ' '/^[a-z][a-zA-Z_%-]*:.*## / { printf "%-25s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -133,7 +133,10 @@ test-verl-start: $(CLUSTER_VENV)/.ready
 	$(CLUSTER_VENV)/bin/python -m pytest -rs $(START)
 	$(CLUSTER_VENV)/bin/python -m pytest -rs $(RAY)
 
-START := tests/cluster/test_verl_run.py
+START := tests/cluster/test_verl_run.py tests/cluster/test_verl_drill.py
+
+drill: $(CLUSTER_VENV)/.ready ## parts of a real run of verl on a CPU are killed and stopped: it ends, says so and goes on
+	DRILLS=all $(CLUSTER_VENV)/bin/python -m pytest -s tests/cluster/test_verl_drill.py
 
 test-verl: $(CLUSTER_VENV)/.ready
 	$(CLUSTER_VENV)/bin/python -m pytest -rs $(filter-out $(START),$(wildcard tests/cluster/test_*.py))

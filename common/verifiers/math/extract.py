@@ -76,9 +76,9 @@ def final_answers(response: str) -> list[str]:
     seven rules, in order: the first one that applies decides.
     """
     response = after_thought(response)
-    first = STATED.search(response)
-    if first and (after := NEXT.search(response, first.end())):
-        response = response[: after.start()]
+    after = [match.start() for match in NEXT.finditer(response)]
+    if after and (first := STATED.search(response)):
+        response = response[: next((at for at in after if at >= first.end()), None)]
     if (inside := tagged(response)) is not None:
         return final_answers(inside)
     boxes = last_boxes(response)

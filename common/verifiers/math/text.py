@@ -205,6 +205,8 @@ def clean(text: str) -> str:
     shorthands, relation signs, matrix environments, Python forms (np.arcsin, **), degrees (°),
     percent (%), "and"/"or" (a comma), units after a number, mixed numbers (1 1/2 is a sum).
     """
+    if text.isascii() and text.isdecimal():  # as most answers are
+        return text
     text = EATEN.sub(lambda match: "\\" + "fbtr"["\f\b\t\r".index(match[1])], text)
     if "\\\\" in text and "\\begin" not in text:
         text = re.sub(r"\\\\(?=[a-zA-Z(\[{])", r"\\", text)  # a doubled escape, no new row
