@@ -28,30 +28,30 @@ STATE = "rlvr_papers"  # key of TrainerState.stateful_callbacks, which each chec
 def keys(method: Method) -> dict[str, object]:
     """Return GRPOConfig's keys for a method's clip, aggregation, KL penalty and entropy bonus.
     Raises UserError for a method that TRL cannot express."""
-    loss, maths = method.loss, "common.losses."
-    clip = loss["_target_"].removeprefix(maths)
-    how = AGGREGATIONS.get(method.aggregation["_target_"].removeprefix(f"{maths}aggregate."))
+    loss, aggregation = method.loss, method.aggregation["_target_"]
+    clip = loss["_target_"].removeprefix("common.losses.")
+    how = AGGREGATIONS.get(aggregation.removeprefix("common.losses.aggregate."))
     found = {"loss_type": how, "epsilon": loss.get("eps_low"), "epsilon_high": loss.get("eps_high")}
     found |= {"beta": method.kl_coef, "entropy_coef": method.entropy_coef}
     if method.kl_coef:  # TRL's default is k3 times the ratio, which has another gradient
         found["use_bias_correction_kl"] = False
     if longest := (method.advantage | method.aggregation).get("max_tokens"):
         found["max_completion_length"] = longest
-    known = clip in ("clip.ppo_clip", "covariance.weighted_ppo_clip") and how is not None
+    known = clip in ("clip.ppo_clip", "clip.dual_clip", "covariance.weighted_ppo_clip")
     if clip == "clip.dual_clip":
-        known, found["delta"] = how is not None, loss["clip_ratio_c"]
+        found["delta"] = loss["clip_ratio_c"]
     elif clip == "sequence.gspo":
         known, found["importance_sampling_level"] = how == "grpo", "sequence"
     elif clip == "clip.cispo":  # TRL's weight has no lower bound
         known = how == "dapo" and loss["eps_low"] == 1
         found |= {"loss_type": "cispo", "epsilon_high": 1 + loss["eps_high"]}
+    asked = inspect.signature(bind(method).advantage).parameters
     missing = {
-        f"the loss {loss['_target_']}": not known,
+        f"{loss['_target_']} with {aggregation}": not known or how is None,
         "a sampler of two models": method.sampler,
         "a KL penalty in the reward": method.kl_in_reward,
         f"the KL estimator {method.kl_estimator}": method.kl_coef and method.kl_estimator != "k3",
-        "the answers of responses": "outcomes"
-        in inspect.signature(bind(method).advantage).parameters,
+        "the answers of responses": "outcomes" in asked,
     }
     for part, needed in missing.items():
         require(not needed, "method", method.name, f"needs {part}, which TRL does not have")
