@@ -1,5 +1,6 @@
 """The configurations of verl that the papers' READMEs hold start, and train what the rows say."""
 
+import re
 from copy import deepcopy
 from fnmatch import fnmatch
 from pathlib import Path
@@ -9,9 +10,11 @@ from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 from pasted import ROWS, block, line, row
+from tiny import ROOT
 
 from common.backends.verl import config
-from rlvr_papers import method_names
+from common.errors import UserError
+from rlvr_papers import method, method_names
 
 CLIP = "actor_rollout_ref.actor.clip_ratio_"
 LOSS = "actor_rollout_ref.actor.policy_loss."
@@ -137,3 +140,32 @@ def test_a_block_has_verls_keys_and_verl_takes_it(paper, pasted):
 def test_the_line_that_adds_the_method_composes(paper, pasted):
     found = pasted(paper, *line(paper, "algorithm.adv_estimator=").split())
     assert found.algorithm.adv_estimator in method_names()
+
+
+def test_the_table_of_your_trainer_says_what_verl_takes():
+    stock = pytest.importorskip("common.backends.verl.stock")
+    page = (ROOT / "docs" / "your-trainer.md").read_text()
+    rows = [row.split("|")[1:3] for row in page.splitlines() if row.startswith("| `")]
+    table = {name: cell.strip() for names, cell in rows for name in re.findall(r"`(\w+)`", names)}
+
+    def takes(name: str, *, loss: bool, once: bool, in_reward: bool) -> bool:
+        x = deepcopy(config.defaults())
+        actor = x.actor_rollout_ref.actor
+        x.algorithm.use_kl_in_reward = in_reward
+        actor.policy_loss.loss_mode = name if loss else "vanilla"
+        actor.ppo_mini_batch_size = x.data.train_batch_size // (1 if once else 2)
+        try:
+            stock.check(method(name, max_tokens=8, steps=3), x)
+        except UserError:
+            return False
+        return True
+
+    assert sorted(table) == sorted(method_names())
+    for name, cell in table.items():
+        in_reward = "use_kl_in_reward" in cell
+        can = not cell.startswith("no")
+        assert takes(name, loss=True, once=True, in_reward=in_reward) == can, name
+        assert not takes(name, loss=True, once=True, in_reward=not in_reward), name
+        own, one = "own loss" in cell, "one update" in cell
+        assert takes(name, loss=False, once=True, in_reward=in_reward) == (can and not own), name
+        assert takes(name, loss=True, once=False, in_reward=in_reward) == (can and not one), name
