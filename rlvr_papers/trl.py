@@ -1,8 +1,5 @@
 """The methods of configs/method in TRL's GRPOTrainer, tested with trl 1.16.0.
 
-    from rlvr_papers import method
-    from rlvr_papers.trl import MethodTrainer, keys
-
     m = method("f_grpo", gamma=0.5)
     args = GRPOConfig(**keys(m), output_dir="run", learning_rate=1e-6)
     MethodTrainer(model, reward_funcs=f, args=args, train_dataset=d, method=m).train()
@@ -10,7 +7,7 @@
 docs/your-trainer.md says what is exact and what TRL cannot express.
 """
 
-import inspect
+from inspect import signature
 from typing import Any
 
 import torch
@@ -45,7 +42,7 @@ def keys(method: Method) -> dict[str, object]:
     elif clip == "clip.cispo":  # TRL's weight has no lower bound
         known = how == "dapo" and loss["eps_low"] == 1
         found |= {"loss_type": "cispo", "epsilon_high": 1 + loss["eps_high"]}
-    asked = inspect.signature(bind(method).advantage).parameters
+    asked = signature(bind(method).advantage).parameters
     missing = {
         f"{loss['_target_']} with {aggregation}": not known or how is None,
         "a sampler of two models": method.sampler,
@@ -59,11 +56,8 @@ def keys(method: Method) -> dict[str, object]:
 
 
 class MethodTrainer(GRPOTrainer):
-    """TRL's trainer with the advantages of `method`, its controller and its token weights.
-
-    A response is correct if its reward is `reward_correct`. Raises UserError for a method that TRL
-    cannot express, and for arguments that would train another one.
-    """
+    """TRL's trainer with a method's advantages, controller and token weights. `reward_correct` is
+    the reward of a right response. Raises UserError where another method would be trained."""
 
     def __init__(self, *args, method: Method, reward_correct: float = 1.0, **named):
         own, plain = keys(method), keys(catalogue.method("grpo"))
@@ -78,11 +72,8 @@ class MethodTrainer(GRPOTrainer):
         if self.bound.token_weights:  # of one optimiser step a rollout
             own |= {"num_iterations": 1, "steps_per_generation": accumulated}
         for key, value in own.items():  # other keys are the user's choice
-            given, remedy = (
-                getattr(self.args, key),
-                f"{method.name} needs {value}; see keys(method)",
-            )
-            require(given == value, key, given, remedy)
+            given = getattr(self.args, key)
+            require(given == value, key, given, f"{method.name} needs {value}; see keys(method)")
 
     def _calculate_rewards(self, *args, **named):
         self.scored = super()._calculate_rewards(*args, **named)  # of all processes, in groups
@@ -114,7 +105,7 @@ class MethodTrainer(GRPOTrainer):
             of_part = {key: value[part] for key, value in seen.items()}
             arguments = self._observe(**of_part) if bound.controller else {}
             parts.append(advantages(bound, rewards[part], arguments=arguments, **of_part))
-        found = torch.cat(parts).view(-1, 1)
+        found = torch.cat(parts).to(rewards.dtype).view(-1, 1)
         logged: Any = self._logs["advantages"]
         for _ in found:  # TRL's own
             logged.pop()
@@ -136,9 +127,8 @@ class MethodTrainer(GRPOTrainer):
         state["step"] += 1
         real, seen = lengths > 0, {"solve_rate": correct.double().mean().item()}
         seen["entropy"] = -(log_probs[real] / lengths[real]).mean().item()
-        state["controller"], arguments = observe(
-            self.bound, state["controller"], **seen, step=state["step"]
-        )
+        before, tick = state["controller"], state["step"]
+        state["controller"], arguments = observe(self.bound, before, **seen, step=tick)
         for key, value in (seen | arguments).items():
             self._metrics["train"][f"method/{key}"].append(value)
         return arguments
@@ -148,18 +138,14 @@ class MethodTrainer(GRPOTrainer):
         """Return log pi_old of each token, (B, T), and 0 on padding or where no part of the method
         asks for it. TRL has not computed it where one optimiser step uses the whole rollout."""
         bound, found = self.bound, batch.get("old_per_token_logps")
-        asked = "log_probs" in inspect.signature(bound.advantage).parameters
+        asked = "log_probs" in signature(bound.advantage).parameters
         if not (asked or bound.controller or bound.token_weights):
             return torch.zeros(mask.shape, device=mask.device)
         if found is None:
             compute = self._get_per_token_logps_and_entropies
-            ids, real = (
-                torch.cat([batch[f"prompt_{x}"], batch[f"completion_{x}"]], 1)
-                for x in ("ids", "mask")
-            )
-            more = {
-                key: batch[key] for key in inspect.signature(compute).parameters if key in batch
-            }
+            more = {key: batch[key] for key in signature(compute).parameters if key in batch}
             more["batch_size"] = self.args.per_device_train_batch_size
+            ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], 1)
+            real = torch.cat([batch["prompt_mask"], batch["completion_mask"]], 1)
             found, _, _ = compute(self.model, ids, real, mask.shape[1], **more)
         return torch.where(mask > 0, found, 0.0)

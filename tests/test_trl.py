@@ -107,7 +107,7 @@ def used(made, rollout: int, updates: int) -> None:
 
 
 SHARED = dict(unbiased=True, epsilon=1e-6)
-FUNCTIONS = {
+FUNCTIONS = {  # of the rewards (P, G) alone
     "f_grpo": lambda r: focal(r, gamma=0.5, correct=r == 1, **SHARED),
     "iac": lambda r: iac(r, alpha=1.0, **SHARED),
 }
