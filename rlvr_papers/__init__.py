@@ -5,22 +5,28 @@ own may use these names too, so this package raises ImportError at once if anoth
 first.
 """
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import common
 
+CLASH = None
 if Path(common.__file__ or "").resolve().parent.parent != Path(__file__).resolve().parent.parent:
-    raise ImportError(
+    CLASH = (
         f"rlvr_papers needs its own package `common`, and {common.__file__ or common} comes first; "
         "rename that one, or start outside its folder (the command `rlvr` does not look there)"
     )
+    if "verl" not in sys.modules:  # which would hide it; verl.py raises it later
+        raise ImportError(CLASH)
 
 if TYPE_CHECKING:
     from common.api import *  # noqa: F403
 
 
 def __getattr__(name: str):
+    if CLASH:
+        raise ImportError(CLASH)
     # imported only when a name is asked for: the command `rlvr` must not wait for torch
     if not name.startswith("__"):
         from common import api

@@ -16,6 +16,7 @@ from verl.trainer.ppo.core_algos import agg_loss
 from common import controllers
 from common.advantages import sign
 from common.backends.verl import config, plugin, trainer, v1
+from common.backends.verl.experiment_trainer import ExperimentTrainer
 from common.experiment import load
 
 FADE = dict(alpha_max=3.0, ema="smoothing", beta=0.02, target_entropy=None, target_fraction=0.5)
@@ -87,6 +88,7 @@ def test_every_log_prob_of_a_step_has_their_own_temperature(made, of_log_prob, e
     """verl reads the temperature of its passes from the samplers' key."""
     words = ["sampling.temperature=0.7", f"sampling.log_prob_temperature={of_log_prob}"]
     one, _ = made("grpo", *words, "method.kl_coef=0.1")
+    one.__class__ = ExperimentTrainer
     rollout = one.config.actor_rollout_ref.rollout
     assert rollout.temperature == 0.69921875  # 0.7 in bfloat16: what the samplers are given
     one.on_train_begin()
@@ -113,6 +115,7 @@ def test_every_log_prob_of_a_step_has_their_own_temperature(made, of_log_prob, e
 def test_the_entropy_of_a_row_with_token_sums_is_in_nats_a_token(made, monkeypatch):
     """Three tokens of 0.5, 1 and 0.9 nats in two responses; the last row is verl's padding."""
     one, _ = made("dr_grpo", "sampling.max_tokens=100")
+    one.__class__ = ExperimentTrainer
     mask = torch.tensor([[1, 1], [1, 0], [0, 0]])
     fields = {"entropy": torch.tensor([[0.5, 1.0], [0.9, 0], [7, 7]]), "response_mask": mask}
     logged = {}
@@ -237,8 +240,6 @@ def test_covariances_are_of_the_whole_step_and_of_advantages_without_token_weigh
 
 def test_a_cosine_falls_over_its_own_steps_and_not_over_the_runs(made, monkeypatch):
     """What verl's scheduler is told by the trainer of every run."""
-    from common.backends.verl.experiment_trainer import ExperimentTrainer
-
     words = ["optim.steps=3", "optim.decay_over=300", "optim.decay_to=0.1", "optim.warmup_steps=30"]
     one, _ = made("grpo", *words)
     optim = one.config.actor_rollout_ref.actor.optim

@@ -1,5 +1,5 @@
 """The verl backend: whole experiments (`backend=verl`, docs/cluster-week.md) through verl's own
-trainer. Only this folder imports verl.
+trainer. Only this folder and rlvr_papers/verl.py import verl.
 
     backend.py   a run from prompts to result rows; config.py, data.py, layout.py, process.py,
                  rows.py and export.py are parts of it and import no verl
@@ -7,6 +7,7 @@ trainer. Only this folder imports verl.
                  trainer.py and experiment_trainer.py (verl's trainer, subclassed), worker.py and
                  extension.py (likewise verl's and vLLM's worker), agent.py (prompts), reward.py
                  (verifier); v1.py has what we use of verl's V1 trainer
+    stock.py     our methods in runs of verl that are not ours (rlvr_papers/verl.py)
 
 Differences from the local backend: the KL estimator is verl's, which clamps the log-ratio. The
 entropy bonus and the KL term are verl's too, and are aggregated as the policy loss is.

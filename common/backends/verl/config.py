@@ -17,6 +17,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from common.backends import snapshots
 from common.backends.verl import tuning
 from common.backends.verl.layout import BATCHED, PACKED, SEQUENCES, STORAGE_UNITS
+from common.config.schema import Method
 from common.errors import UserError, require
 from common.experiment import Experiment
 from common.methods import rate
@@ -119,10 +120,8 @@ def settings(
     filled = OmegaConf.merge(OmegaConf.create(values, flags={"allow_objects": True}), template)
     return {
         **{key: OmegaConf.select(filled, key) for key in keys},
-        "algorithm.method": _function(x.method.advantage),
-        "algorithm.controller": _function(x.method.controller),
-        "algorithm.token_weights": _weights(x),  # by our trainer
-        f"{LOSS}.method": _loss(x),
+        **parts(x.method, x.sampling.group_size),
+        f"{LOSS}.method": loss(x.method),
         "reward.custom_reward_function.reward_kwargs": {
             "described": str(place.work / "judge.json")
         },
@@ -163,13 +162,25 @@ def learning_rate(x: Experiment) -> float:
     )
 
 
-def _loss(x: Experiment) -> dict:
+def parts(method: Method, group_size: int) -> dict[str, dict]:
+    """Return what the estimator and our trainer read of a method: key -> function and arguments,
+    {} for a part that the method lacks."""
+    node = dict(method.token_weights or {})
+    if method.loss["_target_"] == REPOSITORY:
+        target = "common.backends.verl.repository.cw_grpo_repository_weights"
+        node = {"_target_": target, "group_size": group_size}
+    found = {"method": method.advantage, "controller": method.controller, "token_weights": node}
+    return {f"algorithm.{key}": _function(part) for key, part in found.items()}
+
+
+def loss(method: Method) -> dict:
     """Return the function and arguments of the method's loss. It is ppo_clip where our trainer has
     weighted the advantages; the repository's loss has no clip, which the only step of a rollout
     would not reach."""
-    loss = _function(x.method.loss)
-    never = {"eps_low": 0.2, "eps_high": 0.2} if loss["function"] == REPOSITORY else {}
-    return loss | never | {"function": CLIPPED} if _weights(x) else loss
+    found = _function(method.loss)
+    never = {"eps_low": 0.2, "eps_high": 0.2} if found["function"] == REPOSITORY else {}
+    weighted = method.token_weights or never
+    return found | never | {"function": CLIPPED} if weighted else found
 
 
 def check(x: Experiment, *, nodes: int, gpus: int) -> None:
@@ -209,41 +220,27 @@ def check(x: Experiment, *, nodes: int, gpus: int) -> None:
             target,
             "verl's processes start in other folders; name the function by its module",
         )
-    _weights(x)
-
-
-def _weights(x: Experiment) -> dict:
-    """Return the function and arguments of the method's token weights; empty where it has none.
-
-    trainer.py multiplies the advantages with them before verl packs, so no result depends on the
-    number of GPUs. Raises UserError where this would be another method: for a loss that uses the
-    weights differently, and for a second optimiser step a rollout, whose weights would be those of
-    an outdated policy."""
-    node, loss = dict(x.method.token_weights or {}), x.method.loss["_target_"]
-    if loss == REPOSITORY:
-        node = {
-            "_target_": "common.backends.verl.repository.cw_grpo_repository_weights",
-            "group_size": x.sampling.group_size,
-        }
-        mean, target = "sequence_mean_token_mean", x.method.aggregation["_target_"]
-        said = f"with {loss} backend=verl computes only {mean}"
-        require(target.endswith(f".{mean}"), "method.aggregation._target_", target, said)
-    if not node:
-        return {}
-    why = "backend=verl computes token weights once a rollout, before it packs; "
+    if not parts(x.method, x.sampling.group_size)["algorithm.token_weights"]:
+        return
+    # trainer.py multiplies the advantages with the weights before verl packs, so no result depends
+    # on the number of GPUs; a second optimiser step's would be those of an outdated policy
+    target, why = x.method.loss["_target_"], "backend=verl computes token weights once a rollout, "
+    if target == REPOSITORY:
+        said = f"with {target} backend=verl computes only sequence_mean_token_mean"
+        mean = aggregation.endswith(".sequence_mean_token_mean")
+        require(mean, "method.aggregation._target_", aggregation, said)
     require(
         x.optim.mini_batches == 1,
         "optim.mini_batches",
         x.optim.mini_batches,
-        f"{why}set it to 1, or use backend=local",
+        f"{why}before it packs; set it to 1, or use backend=local",
     )
     require(
-        loss in (WEIGHTED, REPOSITORY),
+        target in (WEIGHTED, REPOSITORY),
         "method.loss._target_",
-        loss,
-        f"{why}it puts them into the advantages, which only {WEIGHTED} allows; use backend=local",
+        target,
+        f"{why}and puts them into the advantages, which only {WEIGHTED} allows; use backend=local",
     )
-    return _function(node)
 
 
 def _function(node: dict | None) -> dict:

@@ -19,6 +19,7 @@ from common.backends.verl.rows import PREFIX
 from common.backends.verl.trainer import MethodTrainer
 from common.backends.verl.worker import PolicyWorker
 from common.errors import UserError
+from common.losses.aggregate import token_mean
 from common.results.columns import SCORE
 from common.results.files import write_json
 
@@ -42,6 +43,25 @@ class ExperimentTrainer(MethodTrainer):
         super()._init_resource_pool_mgr()
         for role in self.role_worker_mapping:  # no critic: our methods have none
             self.role_worker_mapping[role] = ray.remote(PolicyWorker)
+
+    def on_train_begin(self):
+        """Set the temperature of the actor's and the reference model's log-probabilities where it
+        is not that of sampling. verl reads both from one key; by now its samplers, which are other
+        processes, have read it."""
+        super().on_train_begin()
+        if (temperature := self.config.algorithm.log_prob_temperature) is not None:
+            with open_dict(self.config):
+                self.config.actor_rollout_ref.rollout.temperature = temperature
+
+    def _compute_old_log_prob(self, batch, metrics: dict):
+        """Compute the old log-probabilities. The logged entropy is the mean over all tokens, in
+        nats, as on the local backend: verl aggregates it as the loss, and a loss need not be a mean
+        over tokens."""
+        batch = super()._compute_old_log_prob(batch, metrics)
+        data = v1.get(batch, "entropy", "response_mask").to_padded_tensor()
+        weights = token_mean(data["response_mask"])
+        metrics["actor/entropy"] = (weights * data["entropy"]).sum().item()
+        return batch
 
     def _step_once(self, metrics: dict, *arguments):
         self.seen = metrics  # the step fills them

@@ -8,6 +8,7 @@ dotted path (`function`) and its arguments.
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 import torch
@@ -16,9 +17,10 @@ from verl.trainer.ppo.core_algos import agg_loss, register_adv_est, register_pol
 from verl.utils.torch_functional import masked_mean
 from verl.workers.config import PolicyLossConfig
 
-from common.backends.verl.config import NAME
+from common.backends.verl.config import NAME, loss
 from common.config.resolve import import_target, resolve
 from common.errors import UserError
+from common.methods.catalogue import method
 
 
 @dataclass
@@ -95,6 +97,12 @@ def group_rows(index: np.ndarray, real: torch.Tensor) -> torch.Tensor:
     return torch.tensor(list(groups.values()), device=real.device)
 
 
+@cache
+def loss_of(name: str) -> dict:
+    """Return the function and arguments of a method's loss, as they are in the method's file."""
+    return loss(method(name, max_tokens=1, steps=1))
+
+
 @register_policy_loss(NAME)
 def policy_loss(
     old_log_prob,
@@ -104,13 +112,16 @@ def policy_loss(
     loss_agg_mode="token-mean",
     config=None,
     rollout_is_weights=None,
+    name=None,
 ):
     """Aggregate the pure per-token loss, (B, T), with verl's agg_loss; return (scalar, metrics).
 
+    name: the method whose loss it is; None: that of `config`.
     agg_loss divides by config.global_batch_info, the counts of the whole mini-batch over all ranks,
     so gradients do not depend on the micro-batch.
     """
-    function = bind(config.policy_loss.method, "method.loss")
+    part = config.policy_loss.method if name is None else loss_of(name)
+    function = bind(part, "method.loss")
     values, clipped = function(log_prob, old_log_prob, advantages, response_mask)
     if rollout_is_weights is not None:
         values = values * rollout_is_weights

@@ -64,6 +64,7 @@ def environment(scratch: Path, metrics: Path, threads: int) -> dict[str, str]:
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     ours = {key: value for key, value in os.environ.items() if key not in RANKS}
     return {
+        "VERL_USE_EXTERNAL_PLUGINS": "none",  # ours is for stock verl, and takes seconds a process
         **ours,
         **RAY,
         MARK: str(scratch),

@@ -13,7 +13,6 @@ from verl.workers.utils.padding import response_to_nested
 from common.backends.verl import plugin, v1
 from common.backends.verl.rows import PREFIX
 from common.losses import contributions
-from common.losses.aggregate import token_mean
 from common.results.files import write_json
 
 STATE = "controller.json"  # next to verl's own files of a checkpoint
@@ -27,25 +26,6 @@ class MethodTrainer(v1.Trainer):
     def __init__(self, config):
         super().__init__(config)
         self.state: dict[str, float] = {}
-
-    def on_train_begin(self):
-        """Set the temperature of the actor's and the reference model's log-probabilities where it
-        is not that of sampling. verl reads both from one key; by now its samplers, which are other
-        processes, have read it."""
-        super().on_train_begin()
-        if (temperature := self.config.algorithm.log_prob_temperature) is not None:
-            with open_dict(self.config):
-                self.config.actor_rollout_ref.rollout.temperature = temperature
-
-    def _compute_old_log_prob(self, batch, metrics: dict):
-        """Compute the old log-probabilities. The logged entropy is the mean over all tokens, in
-        nats, as on the local backend: verl aggregates it as the loss, and a loss need not be a mean
-        over tokens."""
-        batch = super()._compute_old_log_prob(batch, metrics)
-        data = v1.get(batch, "entropy", "response_mask").to_padded_tensor()
-        weights = token_mean(data["response_mask"])
-        metrics["actor/entropy"] = (weights * data["entropy"]).sum().item()
-        return batch
 
     def _compute_advantage(self, batch, metrics: dict):
         controller = self.config.algorithm.controller
@@ -105,14 +85,18 @@ class MethodTrainer(v1.Trainer):
     def _save_checkpoint(self):
         # Ours is written first: the last file that verl writes makes the checkpoint the latest.
         folder = Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}"
-        write_json(folder / STATE, self.state)
+        if self.config.algorithm.controller:
+            write_json(folder / STATE, self.state)
         super()._save_checkpoint()
 
     def _load_checkpoint(self):
         super()._load_checkpoint()
-        if self.global_steps == 0:
+        if self.global_steps == 0 or not self.config.algorithm.controller:
             return
-        folder = Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}"
+        trainer = self.config.trainer
+        folder = Path(trainer.default_local_dir) / f"global_step_{self.global_steps}"
+        if trainer.resume_mode == "resume_path":
+            folder = Path(trainer.resume_from_path)
         self.state = json.loads((folder / STATE).read_text())
 
 

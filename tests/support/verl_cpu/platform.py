@@ -15,6 +15,7 @@ from types import SimpleNamespace
 import ray
 import torch
 import verl.utils.distributed
+from ray._raylet import DASHBOARD_AGENT_LISTEN_PORT_NAME, persist_port
 from verl.plugin.platform.platform_base import PlatformBase
 from verl.plugin.platform.platform_manager import PlatformRegistry
 
@@ -148,13 +149,16 @@ AGENTS = "metrics_agent_port metrics_export_port dashboard_agent_listen_port run
 
 
 def start_raylet(*arguments, **named):
-    """Start Ray's raylet with given ports for its agents. Without given ports it asks the agents
-    for theirs, and ends if they have not started within 15 seconds."""
+    """Start Ray's raylet with given ports for its agents, and the port that it reads from a file in
+    this file. Else it asks the agents for theirs, and ends if they have not started within 15
+    seconds."""
     with ExitStack() as held:
         for name in AGENTS.split():
             probe = held.enter_context(socket.socket())
             probe.bind(("", 0))
             named[name] = named.get(name) or probe.getsockname()[1]
+    _, _, node, *_, session = arguments[:12]
+    persist_port(session, node, DASHBOARD_AGENT_LISTEN_PORT_NAME, named[AGENTS.split()[2]])
     return _start_raylet(*arguments, **named)
 
 
