@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from PIL import Image
 
 from common.palette import COLORS, GREY
 from common.results.files import write, write_csv
@@ -91,6 +90,8 @@ def save(figure, path: Path, drawn: pd.DataFrame | None) -> None:
 def quantised(png: bytes) -> bytes:
     """Return the picture with a palette of 256 colours, a third of its size, if that is smaller.
     With 64, methods of like colours became one colour."""
+    from PIL import Image  # only what is drawn needs the extra `full`
+
     picture = Image.open(io.BytesIO(png)).convert("RGB")
     few = picture.quantize(256, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
     out = io.BytesIO()

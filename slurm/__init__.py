@@ -1,1 +1,3 @@
 """Experiments on a SLURM cluster: plan, estimate, submit, watch. Papers are given by name."""
+
+__path__ = __import__("pkgutil").extend_path(__path__, __name__)  # also folders of the user's own

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 import zipfile
 from importlib import metadata
 from pathlib import Path
@@ -132,6 +133,40 @@ def test_a_wheel_works_where_no_checkout_is(installed, tmp_path):
     assert "rlvr compare paper=NAME" in rlvr(
         installed, tmp_path, "compare", "paper=f_grpo", "--help"
     )
+
+
+@pytest.mark.process
+def test_a_folder_common_of_the_users_own_and_ours_are_both_there(installed, tmp_path):
+    """One without an __init__.py is imported beside ours. A package keeps its place, and ours says
+    which path comes first."""
+    own = tmp_path / "common" / "mine.py"
+    own.parent.mkdir()
+    own.touch()
+    names = "from rlvr_papers import method; print(method('f_grpo').name)"
+
+    def said(program: str) -> subprocess.CompletedProcess:
+        environment = os.environ | {"PYTHONPATH": str(installed)}
+        run = dict(cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+        return subprocess.run([sys.executable, "-c", program], **run)
+
+    assert said(f"import common.mine; {names}; import common.mine").stdout == "f_grpo\n"
+    (own.parent / "__init__.py").touch()
+    assert said("import common.mine").returncode == 0
+    last = said(f"import common.mine; {names}").stderr.splitlines()[-1]
+    assert last.startswith("ImportError: rlvr_papers needs its own package `common`, and ")
+    assert f"{own.parent / '__init__.py'} comes first; rename that one" in last
+
+
+@pytest.mark.process
+def test_the_library_imports_nothing_of_the_extra_full():
+    """`pip install` into the environment of another trainer brings few packages."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    full = {*project["optional-dependencies"]["full"]}
+    assert full == {"matplotlib", "pillow", "submitit", "wandb"}
+    assert not full & {*project["dependencies"]}
+    program = "import sys, common.api, common.train, common.comparison.compare\n"
+    program += f"assert not {full | {'PIL'}} & {{*sys.modules}}, sorted(sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], cwd=ROOT).returncode == 0
 
 
 def test_the_pins_for_cuda_are_versions_that_we_take():
