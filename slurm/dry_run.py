@@ -13,7 +13,8 @@ from common.sweeps.assumptions import FILE
 from common.sweeps.cost import Estimate, Range, total
 from common.sweeps.profiles import Profile
 from slurm import cost, plan, preflight, records
-from slurm.script import BEFORE, dependency, options, parameters
+from slurm.environment import shell
+from slurm.script import dependency, options, start
 
 TITLES = {
     "model": "models made here",
@@ -48,7 +49,6 @@ def show(
     shown with the reason; `submit` would then submit nothing. Writes no files."""
     outlook = cost.outlook(jobs, profile)
     estimates, refused = outlook.estimates, outlook.refused
-    path = records.folder(root, paper) / "SUBMISSION"
     gpus = {key: e.gpus for key, e in estimates.items()}
     every = list(estimates.values())
     say("\n".join([f"{len(jobs)} jobs{_sums(every)}", *power]))
@@ -58,6 +58,9 @@ def show(
         jobs, most = plan.capped(jobs, estimates, profile.most_gpus), profile.most_gpus
         hours = plan.makespan(jobs, estimates)
         say(f"queue: at most {most} GPU(s) at once; {hours} hours if SLURM starts each job at once")
+        lines = shell(records.folder(root, paper) / "SUBMISSION", profile)
+        say("\n".join(["each job runs:", *(f"  {line}" for line in lines)]))
+        say(f"  srun {shlex.join([*profile.srun, ''])}{start(profile, 'TASKS')}")
     arrays = plan.arrays(jobs, gpus)
     for kind, title in TITLES.items():
         own = [job for job in jobs if job.kind == kind]
@@ -77,10 +80,7 @@ def show(
         if profile.executor == "slurm":
             group = groups[0]
             needs, wanted = _symbolic(group[0], jobs), gpus.get(group[0].key, max(1, profile.gpus))
-            given = parameters(group, path, profile, needs, wanted)
-            say(f"sbatch {shlex.join(options(given, len(group)))}")
-            said = given["setup"][: -len(BEFORE) - 1]  # the same in each job
-            say("\n".join([*said, f"srun {shlex.join(given['srun_args'])}"]))
+            say(f"sbatch {shlex.join(options(group, profile, needs, wanted))}")
         if len(groups) > 1:
             say(f"# ... and {len(groups) - 1} more array(s) like it")
     needed = cost.disk_gb(every, profile)
