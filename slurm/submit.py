@@ -1,9 +1,5 @@
-"""Submit the jobs of a plan that are missing.
-
-Everything that can be known is checked first: profile, model, disk space, and SLURM's own opinion
-(`sbatch --test-only`). Then configurations and code are frozen, and the arrays are submitted in
-order.
-"""
+"""Submit the jobs of a plan that are missing: first all that can be known is checked, then code and
+configurations are frozen, and the arrays are submitted in order."""
 
 import math
 import os
@@ -27,8 +23,6 @@ from slurm.preflight import check, preflight
 from slurm.script import dependency, send
 from slurm.tables import Chosen
 
-ASKED = 1000  # predicted GPU-hours above which `submit` wants yes=true
-
 
 def submit(
     found: Chosen,
@@ -41,9 +35,9 @@ def submit(
     yes: bool = False,
     say: Callable = print,
 ) -> Path | None:
-    """Submit the jobs that are missing. Return the submission's folder, or None if no job is
-    missing. Raises UserError before anything is submitted if a request is impossible, if
-    `sbatch --test-only` refuses it, or if more than ASKED GPU-hours are predicted without `yes`."""
+    """Submit the jobs that are missing, if any, and return the submission's folder. Raises
+    UserError before that if a request is impossible, if `sbatch --test-only` refuses it, or if
+    more than cost.ASKED GPU-hours are predicted without `yes`."""
     jobs = found.jobs()
     check(found, profile)
     if profile.executor == "local":
@@ -55,8 +49,8 @@ def submit(
     estimates = cost.predictions(todo, profile)
     hours = total(estimates[job.key].gpu_hours for job in todo if job.key in estimates)
     say("\n".join([f"they take {hours} GPU-hours", *power]))
-    remedy = f"{hours} GPU-hours are predicted, above {ASKED:,}: give yes=true if you mean it"
-    require(yes or hours.high <= ASKED, "yes", "false", remedy)
+    remedy = f"{hours} GPU-hours are predicted, above {cost.ASKED:,}: give yes=true if you mean it"
+    require(yes or hours.high <= cost.ASKED, "yes", "false", remedy)
     preflight(todo, estimates, profile, root, disk_gb)
     path = records.create(root, paper)
     configs = {job.key: cost.fitted(job, estimates, profile) for job in todo if job.config}
@@ -93,8 +87,7 @@ def _submit_arrays(
     ids: dict[str, str],
     say: Callable,
 ) -> None:
-    """Send one array after another to SLURM and record it. `ids`: run -> job id of what is queued
-    already."""
+    """Send one array after another to SLURM and record it; `ids`: run -> job id of the queued."""
     ids = dict(ids)
     if "compare" in ids:  # the old comparison waits for fewer jobs than the new one
         queue.cancel([ids.pop("compare")])
@@ -115,25 +108,15 @@ def task(
     job: plan.Job, path: Path, paper: str, profile: Profile, root: Path, gpus: int = 1
 ) -> Task:
     asked = ask(profile, job.kind, gpus)
-    return Task(
-        kind=job.kind,
-        key=job.key,
-        paper=paper,
-        root=str(root),
-        config=str(path / "configs" / f"{job.key}.yaml") if job.config else None,
-        folder=str(path / "runs" / job.key),
-        time_min=asked.time_min,
-        signal_lead_s=asked.signal_lead_s,
-        nodes=asked.nodes,
-        gpus=asked.gpus_per_node,
-        makes=job.makes,
-    )
+    config = str(path / "configs" / f"{job.key}.yaml") if job.config else None
+    of_job = (job.kind, job.key, paper, str(root), config, str(path / "runs" / job.key))
+    place = (asked.time_min, asked.signal_lead_s, asked.nodes, asked.gpus_per_node)
+    return Task(*of_job, *place, job.makes)
 
 
 def visible_gpus(profile: Profile) -> list[str]:
-    """Return the GPUs of this machine that an executor=local profile uses: the first of
-    CUDA_VISIBLE_DEVICES if that is set. Raises UserError if the profile wants more than there
-    are."""
+    """Return the GPUs of this machine that an executor=local profile uses, the first ones that it
+    shows. Raises UserError for too few."""
     wanted, said = profile.gpus_per_node, os.environ.get("CUDA_VISIBLE_DEVICES")
     if not wanted:
         return []
@@ -156,15 +139,10 @@ def _submit_local(jobs, tasks, estimates, path: Path, profile: Profile) -> None:
     runs, file = path / "runs", path / "runs" / "all.json"
     write_json(file, asdict(scheduler))
     words = [sys.executable, "-u", "-m", "slurm.local_gpus", str(file)]
-    with open(path / "logs" / "all.log", "w") as log:
-        made = subprocess.Popen(
-            ["bash", "-c", "\n".join([*shell(path, profile), f"exec {shlex.join(words)}"])],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,  # jobs outlive the terminal
-        )
-    job_id = f"pid-{made.pid}"
+    command = ["bash", "-c", "\n".join([*shell(path, profile), f"exec {shlex.join(words)}"])]
+    with open(path / "logs" / "all.log", "w") as log:  # in a session that outlives the terminal
+        given: dict = dict(stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+        job_id = f"pid-{subprocess.Popen(command, **given).pid}"
     records.add(path, [_row(job, job_id, estimates, runs / job.key / "log.err") for job in jobs])
 
 
@@ -176,9 +154,8 @@ def _row(job: plan.Job, job_id: str, estimates: dict, log: Path) -> dict:
 
 
 def _steps(job: plan.Job) -> int | None:
-    """Return how much a job has to do: the steps of a training, the models of a measure, or the
-    chunks of a job that samples. Return None for other kinds, and where the number of problems is
-    not known."""
+    """Return the steps of a training, the models of a measure, or the chunks of a job that samples,
+    where they are known."""
     if job.kind in ("rates", "evaluate"):
         chunks = [len(e.sizes()) for e in job.config.evaluations]
         return sum(chunks) if all(chunks) else None
