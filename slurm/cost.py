@@ -26,8 +26,7 @@ class Outlook(NamedTuple):
 
 
 def outlook(jobs: list[Job], profile: Profile) -> Outlook:
-    """Estimate each job, or find why it cannot run. A job that needs a refused job is refused
-    too."""
+    """Estimate each job, or find why it cannot run; one that needs a refused job cannot."""
     a = assumptions()
     maker = {name: job.key for job in jobs for name in job.makes}
     found: dict[str, Estimate] = {}

@@ -125,8 +125,9 @@ def _took(job: plan.Job, e: Estimate | None) -> str:
         took += f", {e.step_s} s a step"
     elif e.step_s:
         took += f", {e.step_s * (1 / 60)} minutes a chunk"
-        if e.step_s.high > 3600 and any(one.per_chunk == 1 for one in job.config.evaluations):
-            took += " (above an hour, since the samples of a problem stay together)"
+        if e.step_s.high > 3600:
+            whole = any(one.per_chunk == 1 for one in job.config.evaluations)
+            took += f" (above an hour{', since a problem has one chunk' if whole else ''})"
     return f"{took}; {e.layout}" if e.layout else took
 
 

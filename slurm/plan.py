@@ -139,8 +139,7 @@ def plan(
 def narrowed(
     experiments: list[Experiment], evaluations: list[Evaluate], rows: set[str]
 ) -> tuple[list[Experiment], list[Evaluate]]:
-    """Return the runs with the ids `rows` and their evaluations, with what these wait for: the
-    trainings of their baselines, and the base model's samples that they score."""
+    """Return the runs with the ids `rows` and their evaluations, with what these wait for."""
     bases = {e.scores for e in evaluations if e.row.trained in rows}
     kept = [e for e in evaluations if e.row.trained in rows or e.path.name in bases]
     needed = rows | {key for e in kept for key in (e.row.trained, e.row.baseline)}
@@ -171,8 +170,7 @@ def _left(job: Job, there: set[str]) -> Job | None:
 
 
 def capped(jobs: list[Job], estimates: Mapping[str, Estimate], gpus: int) -> list[Job]:
-    """Return the jobs in an order in which no more than `gpus` GPUs are in use at once, whatever
-    each takes (sweeps.schedule.chained)."""
+    """Return the jobs in an order in which at most `gpus` GPUs are in use at once (`chained`)."""
     took = {key: (e.gpus, e.hours.high) for key, e in estimates.items()}
     after = chained(jobs, took, gpus)
     known = {job.key: job for job in jobs}

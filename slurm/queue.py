@@ -43,8 +43,7 @@ def available() -> bool:
 
 
 def cancel(job_ids: list[str]) -> None:
-    """End jobs with all their steps. Without --full, a batch script that has no srun steps would
-    not be signalled."""
+    """End jobs with all their steps; without --full the batch script would not be signalled."""
     for start in range(0, len(job_ids), 500):
         run("scancel", "--full", *job_ids[start : start + 500])
 
@@ -53,10 +52,11 @@ def run(*command: str) -> str:
     """Run a SLURM command and return its output, without the variables of a job that we may be in:
     sbatch would take them for options. Raises UserError with SLURM's message where it fails."""
     env = {k: v for k, v in os.environ.items() if k == "SLURM_CONF" or not k.startswith(OF_JOBS)}
-    if command[0] != "sbatch":  # whose job would inherit it
-        env["LC_ALL"] = "C"
+    limit = None  # a job that is submitted while we give up would be forgotten
+    if command[0] != "sbatch":  # whose job would inherit the language
+        env["LC_ALL"], limit = "C", 120
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=env)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=limit, env=env)
     except FileNotFoundError as error:
         raise UserError(
             f"{command[0]} not found: there is no SLURM on this machine; log in to the cluster, or "
@@ -78,9 +78,8 @@ def _squeue() -> dict[str, State]:
 
 
 def _sacct(job_ids: list[str]) -> dict[str, State]:
-    """Return the states of jobs that have ended, from accounting. Jobs that it never saw are left
-    out, and elements that were cancelled while they waited, which it shows together
-    (`12_[1-4]`)."""
+    """Return the states of jobs that have ended, from accounting, as far as it saw them. Elements
+    that were cancelled while they waited stand there together (`12_[1-4]`)."""
     mains, found = sorted({job.split("_")[0] for job in job_ids}), {}
     for start in range(0, len(mains), 200):
         some = ",".join(mains[start : start + 200])
