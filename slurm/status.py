@@ -131,7 +131,7 @@ def _status(root: Path, paper: str, row: dict, known: queue.State | None) -> Job
     state, detail = _state(row, known, tries, done)
     rows = whole_rows(run / "metrics.jsonl") if row["kind"] == "train" else []
     step, predicted = sum(progress(one, row["kind"]) for one in (run, *more)), row["predicted"]
-    hours = _hours(tries, state) * predicted["gpus"] if predicted else 0.0
+    hours = _hours(tries, state) * predicted["gpus"] if predicted and tries else 0.0
     gpu_hours = Range(**predicted["gpu_hours"]) if predicted else None
     line = [f"{state:9} {row['kind']:8} {row['key']}"]
     if row["kind"] in plan.EVALUATED:
