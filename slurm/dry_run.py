@@ -14,8 +14,7 @@ from common.sweeps.assumptions import FILE
 from common.sweeps.cost import Estimate, Range, total
 from common.sweeps.profiles import Profile
 from slurm import cost, plan, preflight, records
-from slurm.environment import shell
-from slurm.script import dependency, options, start
+from slurm.script import BEFORE, dependency, options, parameters
 
 TITLES = {
     "model": "models made here",
@@ -50,6 +49,7 @@ def show(
     shown with the reason; `submit` would then submit nothing. Writes no files."""
     outlook = cost.outlook(jobs, profile)
     estimates, refused = outlook.estimates, outlook.refused
+    path = records.folder(root, paper) / "SUBMISSION"
     gpus = {key: e.gpus for key, e in estimates.items()}
     every = list(estimates.values())
     say("\n".join([f"{len(jobs)} jobs{_sums(every)}", *power]))
@@ -59,9 +59,6 @@ def show(
         jobs, most = plan.capped(jobs, estimates, profile.most_gpus), profile.most_gpus
         hours = plan.makespan(jobs, estimates)
         say(f"queue: at most {most} GPU(s) at once; {hours} hours if SLURM starts each job at once")
-        lines = shell(records.folder(root, paper) / "SUBMISSION", profile)
-        srun = " ".join(["srun", *map(shlex.quote, profile.srun), start(profile, "TASKS")])
-        say("\n  ".join(["each job runs:", *lines, srun]))
     arrays = plan.arrays(jobs, gpus)
     for kind, title in TITLES.items():
         own = [job for job in jobs if job.kind == kind]
@@ -80,7 +77,10 @@ def show(
         first, *more = [group for group in arrays if group[0].kind == kind]
         if profile.executor == "slurm":
             needs, wanted = _symbolic(first[0], jobs), gpus.get(first[0].key, max(1, profile.gpus))
-            say(f"sbatch {shlex.join(options(first, profile, needs, wanted))}")
+            given = parameters(first, path, profile, needs, wanted)
+            say(f"sbatch {shlex.join(options(given, len(first)))}")
+            said = given["setup"][: -len(BEFORE) - 1]  # the same in each job
+            say("\n".join([*said, f"srun {shlex.join(given['srun_args'])}"]))
         if more:
             sizes = sorted({gpus.get(group[0].key, 0) for group in more} - {0})
             on = f", on {' or '.join(map(str, sizes))} GPU(s)" if sizes else ""

@@ -1,8 +1,7 @@
-"""`python -m slurm.local_gpus FILE` runs all tasks of a plan on this machine (executor=local), each
-in a process with the GPUs that it asks for, side by side where there are enough. FILE holds a
-LocalGpus as JSON."""
+"""All tasks of a plan on one machine (executor=local), each in a process with GPUs of its own. A
+job takes as many GPUs as it asks for, up to all of them. Jobs run side by side where their GPUs
+allow it."""
 
-import json
 import os
 import signal
 import subprocess
@@ -119,8 +118,3 @@ def _note(task: Task, how: str) -> None:
         ended(folder / "attempts.jsonl", how)
         with open(folder / "log.err", "a") as log:
             print(f"{task.key}: {how}", file=log)
-
-
-if __name__ == "__main__":
-    told = json.loads(Path(sys.argv[1]).read_text())
-    print(json.dumps(LocalGpus([Task(**one) for one in told.pop("tasks")], **told)()))

@@ -4,6 +4,7 @@ import math
 import os
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
@@ -17,8 +18,8 @@ from common.results.run import version_of
 from common.sweeps.plan import Command
 from common.sweeps.prefetch import all_is_here
 from common.sweeps.profiles import Profile
-from slurm import cost, plan
-from slurm.script import options, sbatch
+from slurm import cost, plan, queue
+from slurm.script import options, outside_jobs, parameters
 from slurm.tables import Chosen
 
 OFFLINE = re.compile(r"\bHF_HUB_OFFLINE=(\S+)")
@@ -31,12 +32,18 @@ def preflight(
     GPUs, no SLURM, or a partition or account that sbatch does not accept."""
     room(cost.disk_gb(estimates.values(), profile), root, disk_gb)
     resumed(jobs, estimates)
+    if profile.executor == "slurm" and not queue.available():
+        queue.run("sbatch", "--version")  # raises the error that says what is missing
     if profile.executor == "slurm":
         known = {key: e.gpus for key, e in estimates.items()}
         # one job of each kind and number of GPUs: the others ask for the same
         for one in {(job.kind, known.get(job.key)): job for job in jobs}.values():
-            given = options([one], profile, None, known.get(one.key, 1))
-            sbatch(profile, "--test-only", *given, "--wrap=true")
+            given = parameters([one], root, profile, None, gpus=known.get(one.key, 1))
+            command = ["sbatch", "--test-only", *options(given, 1), "--wrap=true"]
+            with outside_jobs():
+                done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+            if done.returncode:
+                raise UserError(refused(profile, done.stderr))
 
 
 def resumed(jobs: Iterable[plan.Job], estimates: dict) -> None:
@@ -119,3 +126,12 @@ def _installed(what: str, *names: str) -> None:
             f"{what}: needs {wanted}; next to {sys.executable} there is {there}; "
             "make setup-cluster, and submit from .venv-cluster (VENV=.venv-cluster)"
         )
+
+
+def refused(profile: Profile, words: str) -> str:
+    said = " ".join(words.split())[-600:]
+    return (
+        f"SLURM refuses a job of configs/slurm/{profile.name}.yaml (partition={profile.partition}, "
+        f"account={profile.account}, qos={profile.qos}, constraint={profile.constraint}, "
+        f"{profile.nodes} x {profile.gpus_per_node} GPUs): {said}"
+    )

@@ -1,7 +1,9 @@
-"""What SLURM knows of jobs: squeue, sacct, scancel.
+"""What SLURM knows of jobs: squeue, sacct, scancel. submitit is not asked.
 
-The queue is asked first, then accounting. A job that is in neither is GONE. Where a site has no
-accounting, or it does not answer, slurm.status uses our own records.
+It reads them only from sacct, and takes what that lacks for ended or for ever waiting. This module
+asks the queue first, then accounting, and reports GONE for a job that is in neither. Where a site
+has no accounting, or it does not answer, slurm.status uses our own records to tell what became of
+jobs that have left the queue.
 """
 
 import os
@@ -11,7 +13,6 @@ from dataclasses import dataclass
 
 from common.errors import UserError
 
-OF_JOBS = ("SLURM_", "SLURMD_", "SRUN_", "SBATCH_")
 WAITING, RUNNING = ("PENDING", "REQUEUED", "SUSPENDED", "CONFIGURING"), ("RUNNING", "COMPLETING")
 
 
@@ -49,14 +50,12 @@ def cancel(job_ids: list[str]) -> None:
 
 
 def run(*command: str) -> str:
-    """Run a SLURM command and return its output, without the variables of a job that we may be in:
-    sbatch would take them for options. Raises UserError with SLURM's message where it fails."""
-    env = {k: v for k, v in os.environ.items() if k == "SLURM_CONF" or not k.startswith(OF_JOBS)}
-    limit = None  # a job that is submitted while we give up would be forgotten
-    if command[0] != "sbatch":  # whose job would inherit the language
-        env["LC_ALL"], limit = "C", 120
+    """Run a SLURM command and return its output. Raises UserError with SLURM's message where it
+    fails."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=limit, env=env)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=120, env=os.environ | {"LC_ALL": "C"}
+        )
     except FileNotFoundError as error:
         raise UserError(
             f"{command[0]} not found: there is no SLURM on this machine; log in to the cluster, or "

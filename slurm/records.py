@@ -3,7 +3,7 @@ submission and read by status.
 
 code/        the snapshot that the jobs import,         configs/  one frozen YAML per job
              and COMMIT, the commit it was made from
-jobs.json    key, kind, job id, log, prediction         logs/     one file of each task
+jobs.json    key, kind, job id, log, prediction         logs/     SLURM's and submitit's files
 meta.json    commit, command, profile                   runs/     tasks, attempts.jsonl of each job
 """
 

@@ -1,14 +1,18 @@
-"""The batch script of an array of jobs: what it asks sbatch for, and its shell lines."""
+"""What an array of jobs asks sbatch for. submitit writes the script and submits it."""
 
+import os
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from common.errors import UserError
-from common.results.files import write
+from submitit import SlurmExecutor, helpers
+from submitit.core.utils import FailedJobError, FailedSubmissionError
+
 from common.sweeps.profiles import Profile
-from slurm import plan, queue
+from slurm import plan
 from slurm.ask import ask
 from slurm.environment import shell
 from slurm.stop import AGAIN_FILE
@@ -16,95 +20,73 @@ from slurm.stop import AGAIN_FILE
 BEFORE, AFTER = (  # a job: lines of its batch script
     Path(__file__).with_name(f"{name}.sh").read_text().splitlines() for name in ("before", "after")
 )
+REFUSED = (FailedJobError, FailedSubmissionError)  # errors of a submission that SLURM refuses
 
 
-def options(
-    group: Sequence[plan.Job], profile: Profile, needs: str | None, gpus: int = 1
-) -> list[str]:
-    """Return the options of sbatch for jobs of one kind that take `gpus` GPUs each (slurm/ask.py)
-    and wait for `needs` (`dependency`). The dry run shows them."""
-    light, asked, count = group[0].kind in plan.LIGHT, ask(profile, group[0].kind, gpus), len(group)
+def parameters(
+    group: Sequence[plan.Job], path: Path, profile: Profile, needs: str | None, gpus: int = 1
+) -> dict[str, Any]:
+    """Return submitit's parameters for jobs of one kind that take `gpus` GPUs each (slurm/ask.py),
+    whose submission has the folder `path` and which wait for `needs` (`dependency`)."""
+    light, asked = group[0].kind in plan.LIGHT, ask(profile, group[0].kind, gpus)
+    again = str(path / "runs" / AGAIN_FILE)
     typed = f"{profile.gpu_type}:" if profile.gpu_type else ""
-    # what takes GPUs waits for those before it (plan.capped)
-    most = f"%{min(count, profile.array_parallelism)}" if light else ""
     given = {
-        "job-name": group[0].key,
+        "job_name": group[0].key,
         "partition": (profile.light_partition if light else None) or profile.partition,
         "account": profile.account,
         "qos": profile.qos,
         "constraint": None if light else profile.constraint,
         "nodes": asked.nodes,
-        "ntasks-per-node": 1,
-        "cpus-per-task": asked.cpus_per_node,
-        "gpus-per-node": f"{typed}{asked.gpus_per_node}" if asked.gpus_per_node else None,
+        "ntasks_per_node": 1,
+        "cpus_per_task": asked.cpus_per_node,
+        "gpus_per_node": f"{typed}{asked.gpus_per_node}" if asked.gpus_per_node else None,
         "mem": f"{asked.memory_gb}GB" if asked.memory_gb else None,
         "time": asked.time_min,
         # SLURM sends the signal up to a minute late; slurm.stop has a clock of its own
-        "signal": f"USR2@{asked.signal_lead_s}",
-        "array": f"0-{count - 1}{most}" if count > 1 else None,
+        "signal_delay_s": asked.signal_lead_s,
+        # what takes GPUs waits for those before it (plan.capped)
+        "array_parallelism": profile.array_parallelism if light else plan.MOST,
         "dependency": needs,
-        # without it, a job whose afterok can never hold would wait for ever
-        "kill-on-invalid-dep": "yes",
-        "requeue": True,
-        **profile.sbatch,
+        "setup": [*shell(path, profile), f"again={shlex.quote(again)}", *BEFORE],
+        "teardown": AFTER,
+        # from SLURM 22.05 on srun does not inherit --cpus-per-task from sbatch
+        "srun_args": [
+            f"--cpus-per-task={asked.cpus_per_node}",
+            "--kill-on-bad-exit=1",
+            *profile.srun,
+        ],
+        # without kill-on-invalid-dep, a job whose afterok can never hold would wait for ever
+        "additional_parameters": {**profile.sbatch, "requeue": True, "kill-on-invalid-dep": "yes"},
     }
-    said = {f"--{key}": value for key, value in sorted(given.items()) if value is not None}
-    return [key if value is True else f"{key}={value}" for key, value in said.items()]
+    return {key: value for key, value in given.items() if value is not None}
 
 
-def send(
-    group: Sequence[plan.Job],
-    path: Path,
-    profile: Profile,
-    tasks: Path,
-    needs: str | None,
-    gpus: int = 1,
-) -> list[str]:
-    """Submit an array whose element i runs task i of the file `tasks` and return the job ids. The
-    submission has the folder `path`."""
-    given, batch = options(group, profile, needs, gpus), tasks.with_suffix(".sh")
-    log = path / "logs" / ("%A_%a" if len(group) > 1 else "%j")
-    cpus = ask(profile, group[0].kind, gpus).cpus_per_node
-    write(batch, "\n".join(script(path, profile, tasks, f"{log}_%t.log", cpus)))
-    logs = (f"--output={log}_0.log", "--open-mode=append")  # of the script: with its first task's
-    (job, *_) = sbatch(profile, "--parsable", *given, *logs, str(batch)).strip().split(";")
-    return [f"{job}_{i}" for i in range(len(group))] if len(group) > 1 else [job]
+def options(given: dict[str, Any], count: int) -> list[str]:
+    """Return the options of sbatch that submitit makes of `parameters` for `count` jobs. The dry
+    run shows them, and `sbatch --test-only` checks them."""
+    ours = {"setup", "teardown", "srun_args", "signal_delay_s", "array_parallelism"}
+    ours |= {"additional_parameters"}
+    said = {key: value for key, value in given.items() if key not in ours}
+    said |= {"signal": f"USR2@{given['signal_delay_s']}"} | given["additional_parameters"]
+    if count > 1:
+        said["array"] = f"0-{count - 1}%{min(count, given['array_parallelism'])}"
+    words = {f"--{key.replace('_', '-')}": value for key, value in sorted(said.items())}
+    return [key if value is True else f"{key}={value}" for key, value in words.items()]
 
 
-def script(path: Path, profile: Profile, tasks: Path, log: str, cpus: int) -> list[str]:
-    """Return the lines of the batch script of jobs that run the file `tasks`."""
-    # from SLURM 22.05 on srun does not inherit --cpus-per-task from sbatch
-    words = [f"--output={log}", f"--cpus-per-task={cpus}", "--kill-on-bad-exit=1", *profile.srun]
-    return [
-        "#!/bin/bash",
-        *shell(path, profile),
-        f"again={shlex.quote(str(path / 'runs' / AGAIN_FILE))}",
-        *BEFORE,
-        f"srun --unbuffered {shlex.join(words)} {start(profile, str(tasks))}",
-        *AFTER,
-        "",
-    ]
+def executor(path: Path, profile: Profile, tasks: Path, given: dict[str, Any]) -> SlurmExecutor:
+    """Return submitit's executor for an array whose element i runs task i of the file `tasks`.
 
-
-def start(profile: Profile, tasks: str) -> str:
-    """Return the command that runs a task of the file `tasks`, in the profile's container."""
+    submitit's own words follow its `python`, and slurm/start.py ignores them: submitit's process
+    would requeue in the middle of a step.
+    """
     python = profile.python or shlex.quote(sys.executable)
-    return f"{profile.container or ''} {python} -u -m slurm.start {shlex.quote(tasks)}".strip()
-
-
-def sbatch(profile: Profile, *words: str) -> str:
-    """Run sbatch and return its output. Raises UserError where SLURM refuses the job."""
-    try:
-        return queue.run("sbatch", *words)
-    except UserError as error:
-        if not queue.available():
-            raise
-        raise UserError(
-            f"SLURM refuses a job of configs/slurm/{profile.name}.yaml "
-            f"(partition={profile.partition}, account={profile.account}, qos={profile.qos}, "
-            f"constraint={profile.constraint}, {profile.nodes} x {profile.gpus_per_node} GPUs): "
-            f"{' '.join(str(error).split())[-600:]}"
-        ) from error
+    python = f"{profile.container} {python}" if profile.container else python
+    command = f"{python} -u -m slurm.start {shlex.quote(str(tasks))}"
+    made = SlurmExecutor(path / "logs", python=command)
+    made.update_parameters(**given, wckey=None)  # clusters that check wckeys refuse submitit's
+    return made
 
 
 def dependency(job: plan.Job, ids: dict[str, str]) -> str | None:
@@ -121,3 +103,20 @@ def dependency(job: plan.Job, ids: dict[str, str]) -> str | None:
     parts = ["afterok:" + ":".join(ok)] if ok else []
     parts += ["afterany:" + ":".join(ended)] if ended else []
     return ",".join(parts) or None
+
+
+@contextmanager
+def outside_jobs():
+    """Hide the variables of a job that we may be in, within the block: sbatch would take them for
+    options.
+
+    submitit's clean_env also drops SLURM_CONF, and with it the cluster; here it is kept.
+    """
+    conf = {k: v for k, v in os.environ.items() if k == "SLURM_CONF"}
+    with helpers.clean_env():
+        os.environ.update(conf)
+        try:
+            yield
+        finally:
+            for name in conf:
+                del os.environ[name]

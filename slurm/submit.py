@@ -3,15 +3,14 @@ configurations are frozen, and the arrays are submitted in order."""
 
 import math
 import os
-import shlex
-import subprocess
-import sys
+import signal
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from common.errors import require
-from common.results.files import write_json
+from submitit import LocalExecutor
+
+from common.errors import UserError, require
 from common.sweeps.cost import Estimate, total
 from common.sweeps.profiles import Profile
 from slurm import cost, plan, queue, records, status
@@ -19,8 +18,8 @@ from slurm.ask import ask
 from slurm.environment import shell
 from slurm.job import Task
 from slurm.local_gpus import LocalGpus
-from slurm.preflight import check, preflight
-from slurm.script import dependency, send
+from slurm.preflight import check, preflight, refused
+from slurm.script import REFUSED, dependency, executor, outside_jobs, parameters
 from slurm.tables import Chosen
 
 
@@ -96,12 +95,18 @@ def _submit_arrays(
         needs, wanted = dependency(group[0], ids), gpus.get(group[0].key, 1)
         file = path / "runs" / f"{group[0].key}.json"
         records.write_tasks(file, [tasks[job.key] for job in group])
-        sent = send(group, path, profile, file, needs, wanted)
-        for job, job_id in zip(group, sent, strict=True):
-            ids |= dict.fromkeys((job.key, *job.makes), job_id)
-        logs = {job.key: path / "logs" / f"{ids[job.key]}_0.log" for job in group}
+        array = executor(path, profile, file, parameters(group, path, profile, needs, wanted))
+        try:
+            with outside_jobs(), array.batch():
+                # submitit wants a function of each; what runs is in `file`
+                sent = [array.submit(print, job.key) for job in group]
+        except REFUSED as error:
+            raise UserError(refused(profile, str(error))) from error
+        for job, submitted in zip(group, sent, strict=True):
+            ids |= dict.fromkeys((job.key, *job.makes), submitted.job_id)
+        logs = {job.key: path / "logs" / f"{ids[job.key]}_0_log.err" for job in group}
         records.add(path, [_row(job, ids[job.key], estimates, logs[job.key]) for job in group])
-        say(f"{group[0].kind:9} {len(group):4} jobs  {sent[0].split('_')[0]}")
+        say(f"{group[0].kind:9} {len(group):4} jobs  {sent[0].job_id.split('_')[0]}")
 
 
 def task(
@@ -112,6 +117,18 @@ def task(
     of_job = (job.kind, job.key, paper, str(root), config, str(path / "runs" / job.key))
     place = (asked.time_min, asked.signal_lead_s, asked.nodes, asked.gpus_per_node)
     return Task(*of_job, *place, job.makes)
+
+
+def local_executor(path: Path, profile: Profile) -> LocalExecutor:
+    """Return submitit's executor for a machine without SLURM."""
+    executor = LocalExecutor(path / "logs")
+    executor.update_parameters(
+        timeout_min=profile.time_min,
+        setup=shell(path, profile),
+        signal_delay_s=30,
+        gpus_per_node=profile.gpus_per_node,  # without it submitit hides all GPUs
+    )
+    return executor
 
 
 def visible_gpus(profile: Profile) -> list[str]:
@@ -132,17 +149,17 @@ def visible_gpus(profile: Profile) -> list[str]:
 
 
 def _submit_local(jobs, tasks, estimates, path: Path, profile: Profile) -> None:
+    local = local_executor(path, profile)
     maker = {name: job.key for job in jobs for name in job.makes}
     needs = {job.key: [*{maker[name]: 0 for name in job.needs if name in maker}] for job in jobs}
     follows = {job.key: [key for key in job.follows if key in tasks] for job in jobs}
     scheduler = LocalGpus([tasks[job.key] for job in jobs], needs, follows, visible_gpus(profile))
-    runs, file = path / "runs", path / "runs" / "all.json"
-    write_json(file, asdict(scheduler))
-    words = [sys.executable, "-u", "-m", "slurm.local_gpus", str(file)]
-    command = ["bash", "-c", "\n".join([*shell(path, profile), f"exec {shlex.join(words)}"])]
-    with open(path / "logs" / "all.log", "w") as log:  # in a session that outlives the terminal
-        given: dict = dict(stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
-        job_id = f"pid-{subprocess.Popen(command, **given).pid}"
+    old = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # inherited: jobs outlive the terminal
+    try:
+        made = local.submit(scheduler)
+    finally:
+        signal.signal(signal.SIGHUP, old)
+    job_id, runs = f"pid-{made.job_id}", path / "runs"
     records.add(path, [_row(job, job_id, estimates, runs / job.key / "log.err") for job in jobs])
 
 

@@ -229,7 +229,7 @@ def _start_munge(folder: Path) -> None:
 
 
 def _start_accounting(folder: Path, port: int) -> None:
-    """MariaDB without a network, then slurmdbd."""
+    """MariaDB without a network, then slurmdbd. Without accounting submitit sees no job end."""
     base = ["mariadbd", "--no-defaults", "--user=root", f"--datadir={folder / 'db'}"]
     base += ["--innodb-buffer-pool-size=16M", "--innodb-log-file-size=8M", "--skip-log-bin"]
     base += ["--innodb-flush-log-at-trx-commit=0", "--innodb-flush-method=nosync"]

@@ -219,7 +219,7 @@ def test_dry_run_prints_jobs_scripts_and_costs_and_writes_nothing(big, tmp_path,
     assert lines[0].startswith(f"5 jobs, {total(e.gpu_hours for e in every)} GPU-hours")
     assert text.count(f"  2 x {big.name}: ") == 2  # its trainings, and their evaluations
     assert text.count("; last checkpoint, n=1024: MATH500\n") == 1
-    assert "--array=0-1 " in text
+    assert " --array=0-1%2 " in text
     assert " --gpus-per-node=8 " in text
     assert " --dependency=afterok:" in text
     assert " --dependency=afterany:EVERY-JOB-ABOVE " in text

@@ -18,7 +18,8 @@ from common.sweeps.cost import Estimate, Range
 from common.sweeps.plan import evaluations_of
 from common.sweeps.profiles import load_profile
 from slurm import plan
-from slurm.script import dependency, options, send
+from slurm.script import dependency, executor, options, parameters
+from slurm.submit import local_executor
 
 PROFILES = sorted(path.stem for path in (ROOT / "configs" / "slurm").glob("[!_]*.yaml"))
 
@@ -142,12 +143,12 @@ def test_every_profile_loads_and_asks_for_what_it_says(name, one, tmp_path):
 
     def asked(kind: str, count: int = 1, needs: str | None = None, gpus: int = 1) -> list[str]:
         job = plan.Job(kind, "key", one if kind == "train" else None)
-        return options([job] * count, profile, needs, gpus)
+        return options(parameters([job], tmp_path, profile, needs, gpus), count)
 
     training = asked("train", 3, "afterok:1", max(1, profile.gpus))
     wanted = {f"--nodes={profile.nodes}", f"--time={profile.time_min}", "--requeue",
               f"--signal=USR2@{profile.signal_lead_s}", "--kill-on-invalid-dep=yes",
-              "--dependency=afterok:1", "--array=0-2"}  # fmt: skip
+              "--dependency=afterok:1", "--array=0-2%3"}  # fmt: skip
     assert wanted <= {*training}
     assert any("gpus-per-node" in word for word in training) == (profile.gpus_per_node > 0)
     light = asked("compare")
@@ -165,13 +166,26 @@ def test_every_profile_loads_and_asks_for_what_it_says(name, one, tmp_path):
     assert wanted <= {*asked("evaluate")}
 
 
-def test_sbatch_gets_what_is_shown_and_a_script_that_starts_the_tasks(one, tmp_path, monkeypatch):
-    says = 'for word; do echo "$word"; done > "$0.told"; env > "$0.env"; echo "7;cluster"'
-    (tmp_path / "sbatch").write_text(f"#!/bin/sh\n{says}\n")
-    (tmp_path / "sbatch").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setenv("SBATCH_PARTITION", "of a job that we are in")
-    monkeypatch.setenv("SLURM_CONF", "kept")
+@pytest.fixture
+def sent(tmp_path, monkeypatch):
+    """Submits jobs as submitit does, to stand-ins of SLURM's programs; returns the script."""
+    (tmp_path / "bin").mkdir()
+    for name in ("srun", "sbatch"):
+        (tmp_path / "bin" / name).write_text("#!/bin/sh\necho Submitted batch job 7\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+
+    def sends(profile, given: dict, count: int = 1) -> str:
+        array = executor(tmp_path, profile, tmp_path / "it's tasks.json", given)
+        with array.batch():
+            first, *_ = [array.submit(print) for _ in range(count)]
+        return first.paths.submission_file.read_text()
+
+    return sends
+
+
+@pytest.mark.parametrize(("kind", "gpus", "count"), [("train", 8, 3), ("evaluate", 1, 1)])
+def test_what_is_shown_is_what_submitit_asks_for(one, tmp_path, sent, kind, gpus, count):
     profile = replace(
         load_profile("h100-1x8"),
         gpu_type="h100",
@@ -180,25 +194,28 @@ def test_sbatch_gets_what_is_shown_and_a_script_that_starts_the_tasks(one, tmp_p
         sbatch={"reservation": "ours", "exclusive": True},
         srun=["--container-image=image.sqsh"],
     )
-    jobs, tasks = [plan.Job("train", "key", one)] * 3, tmp_path / "it's tasks.json"
-    assert send(jobs[:1], tmp_path, profile, tasks, None, 8) == ["7"]
-    assert send(jobs, tmp_path, profile, tasks, "afterok:1", 8) == ["7_0", "7_1", "7_2"]
-    told = (tmp_path / "sbatch.told").read_text().splitlines()
-    shown = options(jobs, profile, "afterok:1", 8)
-    assert {"--gpus-per-node=h100:8", "--reservation=ours", "--exclusive"} <= {*shown}
-    logs = [f"--output={tmp_path}/logs/%A_%a_0.log", "--open-mode=append"]
-    assert told == ["--parsable", *shown, *logs, str(tmp_path / "it's tasks.sh")]
-    env = (tmp_path / "sbatch.env").read_text()
-    assert ("SBATCH_" in env, "SLURM_CONF=kept" in env, "LC_ALL=C\n" in env) == (False, True, False)
-    text = (tmp_path / "it's tasks.sh").read_text()
+    given = parameters([plan.Job(kind, "key", one)], tmp_path, profile, "afterok:1", gpus)
+    text = sent(profile, given, count)
+    marked = {line.removeprefix("#SBATCH ") for line in text.splitlines() if "#SBATCH" in line}
+    shown = {shlex.quote(word) for word in options(given, count)}
+    assert {f"--gpus-per-node=h100:{gpus}", "--reservation=ours", "--exclusive"} <= shown
+    logs = {word for word in marked if word.startswith(("--output", "--error", "--open-mode"))}
+    assert marked == shown | logs
     assert subprocess.run(["bash", "-n"], input=text, text=True).returncode == 0
     (command,) = [line for line in text.splitlines() if line.startswith("srun")]
     words = shlex.split(command)
-    wanted = {"--kill-on-bad-exit=1", "--container-image=image.sqsh", "--cpus-per-task=96"}
-    assert wanted <= {*words}
+    assert {"--kill-on-bad-exit=1", "--container-image=image.sqsh"} <= {*words}
+    at = words.index("apptainer")
     started = ["apptainer", "exec", "--nv", "my.sif", sys.executable, "-u", "-m", "slurm.start"]
-    assert words[-9:] == [*started, str(tasks)]
+    assert words[at : at + 9] == [*started, str(tmp_path / "it's tasks.json")]
     assert text.index("module load cuda") < text.index("\nsrun")
+
+
+def test_a_machine_without_slurm_shows_its_jobs_its_gpus(tmp_path):
+    """submitit sets CUDA_VISIBLE_DEVICES to "" unless it is told of them."""
+    profile = replace(load_profile("local"), gpus_per_node=8)
+    job = local_executor(tmp_path, profile).submit(os.getenv, "CUDA_VISIBLE_DEVICES")
+    assert job.result() == "0,1,2,3,4,5,6,7"
 
 
 @pytest.mark.parametrize(

@@ -14,17 +14,16 @@ SBATCH = """
 case "$*" in *--test-only*) exit 0 ;; esac
 count=$(($(cat {bin}/count) + 1))
 echo $count > {bin}/count
-last=$(echo "$*" | sed -n 's/.*--array=0-\\([0-9]*\\).*/\\1/p')
-for script in "$@"; do :; done
+last=$(sed -n 's/^#SBATCH --array=0-\\([0-9]*\\)%.*/\\1/p' "$1")
 for i in $(seq 0 "${{last:-0}}"); do
   [ -n "$last" ] && export SLURM_ARRAY_JOB_ID=$count SLURM_ARRAY_TASK_ID=$i
-  SLURM_JOB_ID=$count bash "$script" >> {bin}/log 2>&1
+  SLURM_JOB_ID=$count bash "$1" >> {bin}/log 2>&1
 done
-echo "$count"
+echo "Submitted batch job $count"
 """
 SRUN = """
 while :; do
-  case "$1" in --*) shift ;; *) exec "$@" ;; esac
+  case "$1" in --output | --error) shift 2 ;; --*) shift ;; *) exec "$@" ;; esac
 done
 """
 

@@ -22,7 +22,7 @@ from common.sweeps.plan import Sweep, evaluations_of
 from common.sweeps.profiles import load_profile
 from slurm import job, plan, records, status, stop
 from slurm.attempts import attempts, progress
-from slurm.script import script
+from slurm.script import parameters
 
 # ---- what SLURM says
 
@@ -32,8 +32,8 @@ DISABLED = "sacct: error: Slurm accounting storage is disabled"
 
 def commands(folder, monkeypatch, **scripts):
     """These shell scripts are all the commands that there are."""
-    for name, lines in scripts.items():
-        (folder / name).write_text(f"#!/bin/sh\n{lines}\n")
+    for name, script in scripts.items():
+        (folder / name).write_text(f"#!/bin/sh\n{script}\n")
         (folder / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(folder))
 
@@ -307,7 +307,7 @@ def test_an_element_of_an_array_that_is_stopped_while_it_imports_comes_back(tmp_
         "SLURM_ARRAY_JOB_ID": "7",
         "SLURM_ARRAY_TASK_ID": "1",
     }
-    words = [sys.executable, "-m", "slurm.start", str(file)]
+    words = [sys.executable, "-m", "slurm.start", str(file), "-u", "-m", "submitit.core._submit"]
     done = subprocess.run(words, env=os.environ | env, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1, done.stderr
     assert attempts(tmp_path / "a") == []
@@ -324,20 +324,19 @@ def test_the_batch_script_puts_back_what_asks_for_it(tmp_path, again, told):
         (tmp_path / name).chmod(0o755)
     (tmp_path / "told").write_text("")
     (tmp_path / "runs").mkdir()
-    lines = script(tmp_path, load_profile("test"), tmp_path / "tasks.json", "log", 1)
+    given = parameters([plan.Job("compare", "x", None)], tmp_path, load_profile("test"), None)
     file = tmp_path / "runs" / "again-7_1"
     file.write_text("left by a killed attempt")
     asks = "" if again is None else f"printf %s '{again}' > {file}; "
     ends = f"{asks}test ${stop.END} = soon && (exit 3)"
-    (at,) = [i for i, line in enumerate(lines) if line.startswith("srun ")]
-    lines[at] = ends
+    lines = [*given["setup"], ends, *given["teardown"]]
     env = {"SLURM_JOB_ID": "8", "SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "1"}
     env |= {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
     done = subprocess.run(["bash", "-c", "\n".join(lines)], env=env)
     assert done.returncode == 3
     assert (tmp_path / "told").read_text() == told
     assert [*(tmp_path / "runs").iterdir()] == []
-    lines[at:] = ["true"]
+    lines[-1] = "true"
     env["PATH"] = "/usr/sbin-without-slurm"
     done = subprocess.run(["/bin/bash", "-c", "\n".join(lines)], env=env, capture_output=True)
     assert (done.returncode, b"scontrol=" in done.stderr) == (1, True)
