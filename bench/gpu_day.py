@@ -2,17 +2,17 @@
 
     python -m bench.gpu_day [programme=mazes] [minutes=30] [workers=8] [results_dir=DIR]
 
-`make gpu-day` calls it. programme=mazes runs three parts in this order: the tests of tests/gpu and,
-where verl and vLLM are installed, those of tests/cluster that take a GPU (a whole run of
-backend=verl with its evaluation); bench.gpu; then the mazes of F-GRPO's second version (Table 4),
-cheapest row (experiment) first. programme=ladder trains the study's Countdown at 10 M parameters,
-`workers` runs side by side. All runs save checkpoints, so that the same command goes on where it
-stopped. The folder to commit (docs/gpu.md) is RESULTS/reference/gpu/<device>/, with summary.md or
-ladder.md, speeds, versions, and the results of the finished runs.
-
-It needs one NVIDIA GPU and the packages that docs/gpu.md names, but no network.
+`make gpu-day` calls it. programme=mazes runs four parts: the tests of tests/gpu and, where verl and
+vLLM are installed, those of tests/cluster that take a GPU (a whole run of backend=verl with its
+evaluation); bench.gpu; vLLM's own benchmark on 1, 2 and 4 GPUs, as far as there are so many; then
+the mazes of F-GRPO's second version (Table 4), cheapest row (experiment) first. programme=ladder
+trains the study's Countdown at 10 M parameters, `workers` runs side by side. All runs save
+checkpoints, so that the same command goes on where it stopped. The folder to commit (docs/gpu.md)
+is RESULTS/reference/gpu/<device>/. It needs one NVIDIA GPU, the packages that docs/gpu.md names,
+and no network.
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -20,10 +20,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import util
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import time
 
 import pandas as pd
 import torch
+from transformers import Qwen2Config
 
 from bench.command import circumstances
 from bench.gpu import ON_GPU, Plan, device, measured, require_gpu
@@ -32,7 +34,7 @@ from common.config.files import ROOT
 from common.config.words import options
 from common.errors import one_of, require
 from common.experiment import Experiment
-from common.results.files import read_jsonl, write, write_json
+from common.results.files import read_jsonl, write, write_csv, write_json
 from common.results.tables import markdown
 from common.sweeps.chosen import changed
 from common.sweeps.plan import experiments, scales_of
@@ -43,14 +45,20 @@ SUITES = {  # name -> arguments of pytest
     "tests/gpu": ("tests/gpu", "--ignore=tests/gpu/test_day.py"),
     "tests/cluster": ("tests/cluster/test_verl_on_cuda.py", "tests/cluster/test_verl_run.py"),
 }
-TESTS, BENCH = 0.2, 0.45  # shares of the time after which tests and bench.gpu have ended
+TESTS, BENCH, VLLM = 0.2, 0.4, 0.6  # shares of the time after which these parts have ended
 START = (10.0, 60.0)  # pass@1 of a base model of the ladder on dev prompts, percent (docs/gpu.md)
+# What vLLM's benchmark times: Qwen2.5-7B's sizes with random weights
+HEADS = dict(num_attention_heads=28, num_key_value_heads=4, num_hidden_layers=28)
+WIDTHS = dict(vocab_size=152_064, hidden_size=3584, intermediate_size=18_944)
+QWEN_7B = Qwen2Config(**HEADS, **WIDTHS, architectures=["Qwen2ForCausalLM"])
+BATCHES = (1, 256)  # sequences at once
+LATENCY = "bench latency --input-len=256 --output-len=256 --num-iters=3 --num-iters-warmup=1 "
+LATENCY += "--load-format=dummy --dtype=bfloat16 --skip-tokenizer-init --disable-detokenize"
 
 
 def main(words: list[str]) -> None:
-    given = options(
-        words, dict(programme="mazes", minutes="30", workers="8", results_dir="results")
-    )
+    known = dict(programme="mazes", minutes="30", workers="8", results_dir="results")
+    given = options(words, known)
     one_of("programme", given["programme"], [*PROGRAMMES])
     for key in ("minutes", "workers"):
         right = given[key].isdigit() and int(given[key]) > 0
@@ -62,7 +70,9 @@ def main(words: list[str]) -> None:
     minutes, workers = int(given["minutes"]), int(given["workers"])
     day = Day(runs, Path(given["results_dir"]), 60.0 * minutes, workers, ON_GPU)
     part(day)
-    day.end()
+    day.tell(f"{day.folder}: commit it (docs/gpu.md); the same command goes on")
+    failed = sum("FAILED" in line for line in day.said)
+    require(not failed, "parts that failed", failed, f"look into {day.folder}")
 
 
 @dataclass
@@ -76,11 +86,10 @@ class Day:
     plan: Plan  # of bench.gpu
 
     def __post_init__(self):
-        self.start, self.said = time(), list[str]()
-        about = device(self.plan)
-        name = "".join(c if c.isalnum() else "-" for c in about["device"].lower()).strip("-")
+        self.start, self.said, self.about = time(), list[str](), device(self.plan)
+        name = "".join(c if c.isalnum() else "-" for c in self.about["device"].lower()).strip("-")
         self.folder = self.results / "reference" / "gpu" / name
-        self.tell(f"{about['device']}, {self.seconds / 60:.0f} minutes")
+        self.tell(f"{self.about['device']}, {self.seconds / 60:.0f} minutes")
 
     def until(self, share: float = 1.0) -> float:
         """Return the time (Unix seconds) when this share of the call's time is over."""
@@ -88,28 +97,22 @@ class Day:
 
     def tell(self, line: str) -> None:
         minutes, seconds = divmod(int(time() - self.start), 60)
-        print(f"{minutes:3d}:{seconds:02d}  {line}", flush=True)
-        self.said.append(f"{minutes}:{seconds:02d} {line}")
+        self.said.append(f"{minutes:3d}:{seconds:02d}  {line}")
+        print(self.said[-1], flush=True)
 
-    def attempt(self, what: str, part: Callable[[], str | None]) -> None:
-        """Run one part and tell what it returns. If it fails, say so and leave the other parts
-        their time."""
+    def attempt(self, what: str, part: Callable[..., str | None], *given) -> None:
+        """Run one part and tell what it returns, or that it failed: the others have their time."""
         try:
-            if said := part():
+            if said := part(*given):
                 self.tell(f"{what}: {said}")
         except Exception as error:  # of any kind: the rest of the half hour must not be lost
             said = (str(error).splitlines() or [""])[0][:300]
             self.tell(f"{what}: FAILED, {type(error).__name__}: {said}")
         torch.cuda.empty_cache()
 
-    def end(self) -> None:
-        self.tell(f"{self.folder}: commit it (docs/gpu.md); the same command goes on")
-        failed = [line for line in self.said if "FAILED" in line]
-        require(not failed, "parts that failed", len(failed), f"look into {self.folder}")
-
     def page(self, name: str) -> None:
         """Write the page `name`, with how far each row is, and the machine."""
-        write_json(self.folder / f"{name}.json", circumstances() | device(self.plan))
+        write_json(self.folder / f"{name}.json", circumstances() | self.about)
         said = "\n".join(f"    {line}" for line in self.said)
         page = f"# One GPU\n\n{progress(self.runs)}\nThe last call:\n\n{said}\n"
         write(self.folder / f"{name}.md", page)
@@ -118,27 +121,26 @@ class Day:
 def mazes(day: Day, suites: dict[str, Sequence[str]] = SUITES) -> None:
     """Tests, speed, then one run after another."""
     for name, words in suites.items():
-        day.attempt(name, lambda name=name, words=words: tested(day, name, words))
-    day.attempt(
-        "bench.gpu",
-        lambda: f"{len(measured(day.plan, day.folder, 'bench', day.until(BENCH)))} measurements",
-    )
+        day.attempt(name, tested, day, name, words)
+    given = (day.plan, day.folder, "bench", day.until(BENCH))
+    day.attempt("bench.gpu", lambda: f"{len(measured(*given))} measurements")
+    day.attempt("vLLM", widths, day)
     for x in day.runs:
         if time() < day.until():
             day.attempt(x.label, lambda x=x: train(x, day.until()) or "done")
-        day.attempt("tables", lambda: kept(day))
+        day.attempt("tables", kept, day)
         day.page("summary")
 
 
 def ladder(day: Day) -> None:
     """The base models, then those runs that start from one that passes the gate."""
     bases = [x for x in day.runs if x.optim.steps == 0]
-    day.attempt("base models", lambda: side_by_side(bases, day.until(), day.workers))
+    day.attempt("base models", side_by_side, bases, day.until(), day.workers)
     good = {x.seed for x in bases if passes(day, x)}
     rest = [x for x in day.runs if x.optim.steps > 0 and x.seed in good]
-    day.attempt("rows", lambda: side_by_side(rest, day.until(), day.workers))
+    day.attempt("rows", side_by_side, rest, day.until(), day.workers)
     if any(map(done, rest)):
-        day.attempt("tables", lambda: tables_of_the_ladder(day))
+        day.attempt("tables", tables_of_the_ladder, day)
     day.page("ladder")
 
 
@@ -150,20 +152,39 @@ def tested(day: Day, name: str, words: Sequence[str]) -> str:
     needed = ("pytest", "verl", "vllm") if name == "tests/cluster" else ("pytest",)
     if lacking := [package for package in needed if util.find_spec(package) is None]:
         return f"not run without {', '.join(lacking)}"
+    command = [sys.executable, "-m", "pytest", "-rs", "-p", "no:cacheprovider", *words]
+    return called(day, name, command, TESTS)
+
+
+def called(day: Day, name: str, command: Sequence[str], share: float) -> str:
+    """Run a command until this share of the time is over and return its last line."""
     log = day.folder / f"{name.replace('/', '_')}.txt"
     log.parent.mkdir(parents=True, exist_ok=True)
-    with open(log, "w") as output:
-        done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-rs", "-p", "no:cacheprovider", *words],
-            cwd=ROOT,
-            env=os.environ | {"CLUSTER_TESTS": "cuda"},
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            timeout=max(60.0, day.until(TESTS) - time()),
-        )
+    env, limit = os.environ | {"CLUSTER_TESTS": "cuda"}, max(60.0, day.until(share) - time())
+    with open(log, "w") as out:
+        done = subprocess.run(command, cwd=ROOT, env=env, stdout=out, stderr=out, timeout=limit)
     last = (log.read_text().strip().splitlines() or ["no output"])[-1]
-    require(done.returncode == 0, "tests", last, f"see {log}")
+    require(done.returncode == 0, name, last, f"see {log}")
     return last
+
+
+def widths(day: Day) -> str:
+    """Time how long vLLMs on 1, 2 and 4 GPUs decode one sequence and many, with weights of 7B, for
+    the prediction of how many GPUs share one (common/sweeps/cost.py)."""
+    program, rows = Path(sys.executable).with_name("vllm"), []
+    if not program.exists():
+        return "not run without vllm"
+    with TemporaryDirectory() as folder:
+        QWEN_7B.save_pretrained(folder)
+        for width in (n for n in (1, 2, 4) if n <= torch.cuda.device_count()):
+            for batch in BATCHES if time() < day.until(VLLM) else ():
+                words = [f"--tensor-parallel-size={width}", f"--batch-size={batch}"]
+                words += [f"--model={folder}", f"--output-json={folder}/took.json"]
+                called(day, "vllm", [str(program), *LATENCY.split(), *words], VLLM)
+                took = json.loads(Path(folder, "took.json").read_text())["avg_latency"]
+                rows.append({"gpus": width, "sequences": batch, "seconds": took})
+                write_csv(day.folder / "vllm.csv", pd.DataFrame(rows))
+    return f"{len(rows)} measurements"
 
 
 def side_by_side(runs: list[Experiment], end: float, workers: int) -> None:
@@ -183,12 +204,11 @@ def passes(day: Day, x: Experiment) -> bool:
     if not path.exists():
         day.tell(f"{x.run_id}: no base model yet")
         return False
-    rows = pd.read_csv(path).set_index(["benchmark", "metric"])["value"]
-    value = rows["dev_natural", "pass@1"]
-    if not START[0] <= value <= START[1]:
+    value = pd.read_csv(path, index_col=["benchmark", "metric"])["value"]["dev_natural", "pass@1"]
+    good = START[0] <= value <= START[1]
+    if not good:
         day.tell(f"{x.run_id}: FAILED, pass@1 {value:.1f} % on dev prompts is outside {START}")
-        return False
-    return True
+    return good
 
 
 def kept(day: Day) -> None:

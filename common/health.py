@@ -19,7 +19,7 @@ class Rule:
     wrong: Callable[[float], bool]
     says: str
     warn: int  # steps in a row after which a warning is printed
-    stop: int  # steps in a row after which the run ends
+    stop: float  # steps in a row after which the run ends
 
 
 RULES = (
@@ -39,11 +39,14 @@ RULES = (
     Rule("truncated", lambda v: v >= 1, "every response was cut off", 6, 20),  # our choice
     # Exactly 0: no group, KL penalty or entropy bonus has a gradient. Our choice of steps.
     Rule("grad_norm", lambda v: v == 0, "nothing is learnt, the gradient is 0", 5, 100),
+    # The estimate of memory counts with 7 GB and leaves 8 % of the GPU (backends/verl/layout.py).
+    # More may still fit, so the run goes on. Our choice.
+    Rule("asleep_gib", lambda v: v > 12, "vLLM keeps over 12 GiB while it sleeps", 3, math.inf),
     # Nats per token. The threshold is our choice: a thirtieth of the lowest entropy in any run
     # stored here (two_stage's maze).
     Rule("entropy", lambda v: v < 1e-4, "the entropy is gone, below 0.0001 nats a token", 16, 50),
 )
-LONGEST = max(rule.stop for rule in RULES)
+LONGEST = int(max(rule.stop for rule in RULES if rule.stop < math.inf))
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,7 @@ class Finding:
     def __str__(self) -> str:
         row = "in the last step" if self.steps == 1 else f"for {self.steps} steps"
         said = f"{self.rule.column}={self.value:.3g}: {self.rule.says}, {row}"
-        return f"{said}; a run ends after {self.rule.stop}"
+        return said if self.rule.stop == math.inf else f"{said}; a run ends after {self.rule.stop}"
 
 
 def findings(rows: Sequence[dict]) -> list[Finding]:

@@ -1,9 +1,5 @@
 """A sum over every process of a job: `python -m torch.distributed.run ... -m slurm.allreduce nccl`.
-
-The first process prints one line of JSON: how many processes took part, and the bus bandwidth in
-GB/s. NVIDIA's nccl-tests define it as 2 (n - 1) / n times the bytes, divided by the seconds of one
-call.
-"""
+The bus bandwidth is that of NVIDIA's nccl-tests: 2 (n - 1) / n times the bytes a second."""
 
 import json
 import os
@@ -19,8 +15,7 @@ MIB, CALLS = 64, 5
 
 
 def main(kind: str) -> None:
-    """Sum ones over all processes; the first prints rank, process count and bus bandwidth. Raises
-    what torch raises where a process does not come, and RuntimeError where the sum is wrong."""
+    """Sum ones over all processes; the first prints rank, process count and bus bandwidth."""
     device = torch.device("cpu")
     if kind == "nccl":
         device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))

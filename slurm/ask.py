@@ -1,39 +1,29 @@
-"""The resources that a job of each kind asks SLURM for, taken from the profile."""
+"""What a job of each kind takes of a profile."""
 
-from dataclasses import dataclass
+from dataclasses import replace
 
 from common.sweeps.profiles import Profile
 from slurm import plan
 
 
-@dataclass(frozen=True)
-class Ask:
-    """The resources that one job asks for."""
-
-    nodes: int
-    gpus_per_node: int
-    cpus_per_node: int
-    memory_gb: int | None
-    time_min: int
-    signal_lead_s: int  # how long before the time limit SLURM sends USR2
-
-
-def ask(profile: Profile, kind: plan.Kind, gpus: int) -> Ask:
-    """Return the resources that a job of this kind asks for; `gpus` is the number of GPUs in its
-    Estimate.
-
-    A command of the paper (fine-tuning) or a training run that uses all GPUs of the profile takes
-    whole nodes. A training run on fewer GPUs (one with the local backend) and a job that samples
-    take `gpus` GPUs of one node, with their share of its CPUs and memory.
-    """
+def ask(profile: Profile, kind: plan.Kind, gpus: int) -> Profile:
+    """Return the profile with what a job of this kind takes of it; `gpus`: those of its Estimate. A
+    command of the paper, or a training on all GPUs of the profile, takes whole nodes. A smaller
+    training and a job that samples take `gpus` GPUs of one node, with their share of the rest."""
     if kind in plan.LIGHT:
-        cpus, memory = profile.light_cpus, profile.light_memory_gb
         # at most half of the time limit: a signal in the first minute would requeue it for ever
         lead = min(profile.signal_lead_s, 30 * profile.light_time_min)
-        return Ask(1, 0, cpus, memory, profile.light_time_min, lead)
-    nodes, count, cpus = profile.nodes, profile.gpus_per_node, profile.cpus_per_node
-    memory, share = profile.memory_gb, max(1, count)
-    if kind not in plan.WHOLE or gpus < profile.gpus:
-        nodes, count, cpus = 1, min(gpus, count), max(1, gpus * cpus // share)
-        memory = memory and max(1, gpus * memory // share)
-    return Ask(nodes, count, cpus, memory, profile.time_min, profile.signal_lead_s)
+        light = dict(cpus_per_node=profile.light_cpus, memory_gb=profile.light_memory_gb)
+        light |= dict(time_min=profile.light_time_min, signal_lead_s=lead)
+        return replace(profile, nodes=1, gpus_per_node=0, small=None, **light)
+    if kind in plan.WHOLE and gpus >= profile.gpus:
+        return profile
+    share, memory = max(1, profile.gpus_per_node), profile.memory_gb
+    return replace(
+        profile,
+        nodes=1,
+        gpus_per_node=min(gpus, profile.gpus_per_node),
+        cpus_per_node=max(1, gpus * profile.cpus_per_node // share),
+        memory_gb=memory and max(1, gpus * memory // share),
+        small=None,
+    )

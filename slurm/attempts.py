@@ -12,8 +12,7 @@ from slurm.stop import node_name
 
 
 def began(path: Path, step: int) -> None:
-    """Add the first line of an attempt to the file `path`, attempts.jsonl: when, where and at what
-    step it began. An attempt that was killed has no second line."""
+    """Add the first line of an attempt to `path`, attempts.jsonl. A killed one has no second."""
     _append(path, {"start": time.time(), "step": step, "node": node_name(), "job": job_id()})
 
 
@@ -35,14 +34,13 @@ def attempts(folder: Path) -> list[dict]:
 
 
 def run_folder(root: Path, paper: str, kind: str, key: str) -> Path:
-    """Return the folder of a job's results. Solve rates belong to no single paper: runs with the
-    same start share them."""
+    """Return the folder of a job's results. Papers share solve rates of the same start model."""
     return root / (PAPER if kind == "rates" else paper) / key
 
 
 def progress(run: Path, kind: str) -> int:
-    """Return how far a run is: the last step on its training curve, the last step that a command
-    has saved, or the number of chunks sampled or models measured."""
+    """Return the last step of a training curve, the last that a command has saved, or the number of
+    chunks sampled or models measured."""
     if kind in ("evaluate", "rates", "score"):
         return len([*(run / "samples").glob("*.jsonl.gz")])
     if kind == "measure":
@@ -54,8 +52,7 @@ def progress(run: Path, kind: str) -> int:
 
 
 def saved(run: Path, kind: str) -> int:
-    """Return how far a run is if it starts now: at the last whole checkpoint of a training run; for
-    other kinds, its progress."""
+    """Return how far a run is if it starts now: a training is at its last whole checkpoint."""
     if kind != "train":
         return progress(run, kind)
     if (run / "work").exists():
@@ -66,8 +63,7 @@ def saved(run: Path, kind: str) -> int:
 
 
 def job_id() -> str:
-    """Return the id of this job as scontrol takes it: `12` or, for one element of an array, `12_3`.
-    Without SLURM it is empty."""
+    """Return this job's id as scontrol takes it: `12`, `12_3` in an array, "" without SLURM."""
     array = os.environ.get("SLURM_ARRAY_JOB_ID")
     if array:
         return f"{array}_{os.environ['SLURM_ARRAY_TASK_ID']}"

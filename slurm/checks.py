@@ -12,6 +12,7 @@ RAY_OWN = len("/ray/session_2026-01-01_00-00-00_000000_0000000/sockets/plasma_st
 VERL_OWN = len("/rlvr-00000000")  # the folder that common/backends/verl/process.py makes in TMPDIR
 SHARED_GIB = 1.0  # per GPU, as NVIDIA's PyTorch containers ask; for NCCL and vLLM's queues
 TMP_GIB = 20.0  # for compiled kernels, Arrow copies of prompts and Ray's session; our choice
+SLOW_GB_S = 20  # between nodes; our choice: one link of 100 Gbit/s has 12.5
 TAKEN_GIB = 2.0  # most used on a GPU before a job; our choice. An idle H100 with our probe: about 1
 
 
@@ -70,10 +71,8 @@ def judged(need: Need, f: Facts) -> list[CheckResult]:
         found.append(_found("verifier", f.verifier or "works", f.verifier, f.verifier))
     if need.verl:
         long, room = len(f.tmpdir.encode()), SOCKET - RAY_OWN - VERL_OWN
-        said = (
-            f"TMPDIR={f.tmpdir}: {long} bytes, and Ray's sockets leave room for {room}; add "
-            '"export TMPDIR=/tmp" to setup in the profile'
-        )
+        said = f"TMPDIR={f.tmpdir}: {long} bytes, and Ray's sockets leave room for {room}; add "
+        said += '"export TMPDIR=/tmp" to setup in the profile'
         found.append(_found("TMPDIR", f"{long} of at most {room} bytes", long > room, said))
     if need.verl or need.gpus > 1:
         said = (
@@ -83,11 +82,9 @@ def judged(need: Need, f: Facts) -> list[CheckResult]:
         bad = f.tmp_gib < TMP_GIB
         found.append(_found("TMPDIR's room", f"{f.tmp_gib:.0f} GiB free", bad, said, here=True))
         wanted = SHARED_GIB * max(1, need.gpus)
-        said = (
-            f"/dev/shm={f.shared_gib:.2f} GiB: {wanted:.0f} GiB needed for weights and NCCL; "
-            "delete what killed jobs left there, or give a container more "
-            f"(--shm-size={wanted:.0f}g; apptainer takes the node's)"
-        )
+        said = f"/dev/shm={f.shared_gib:.2f} GiB: {wanted:.0f} GiB needed for weights and NCCL; "
+        said += "delete what killed jobs left there, or give a container more "
+        said += f"(--shm-size={wanted:.0f}g; apptainer takes the node's)"
         seen = f"{f.shared_gib:.1f} GiB free"
         found.append(_found("shared memory", seen, f.shared_gib < wanted, said, here=True))
     if need.verl and need.nodes > 1:  # gloo binds to this address
@@ -108,9 +105,7 @@ def judged(need: Need, f: Facts) -> list[CheckResult]:
 
 
 def _gpus(need: Need, f: Facts) -> list[CheckResult]:
-    """Check that the GPUs are there and free, that Triton compiles (verl's losses and vLLM need it,
-    and it a C compiler and Python.h), and that flash-attn, which verl's packed batches call, can be
-    imported. That the driver is too old is in torch's own words in `fault`."""
+    """Check GPUs, Triton (for verl's losses and vLLM) and flash-attn (for verl's packed passes)."""
     t, leave = f.torch, f"leave the node out (sbatch: {{exclude: {f.node}}} in the profile)"
     said = f"torch={t['torch']}: built without CUDA; make setup-cluster, submit from .venv-cluster"
     found = [_found("torch", f"{t['torch']} for CUDA {t['cuda']}", t["cuda"] is None, said)]
@@ -121,11 +116,9 @@ def _gpus(need: Need, f: Facts) -> list[CheckResult]:
             "NVIDIA's cuda-compat for this CUDA to setup (LD_LIBRARY_PATH), for data-centre GPUs"
         )
         return [*found, _found("driver", "too old", True, said)]
-    said = (
-        f"gpus_per_node={need.gpus}: torch sees {count} on {f.node}{fault}; look at "
-        f"CUDA_VISIBLE_DEVICES and setup in the profile, or {leave}"
-    )
     if t["cuda"] is not None:
+        said = f"gpus_per_node={need.gpus}: torch sees {count} on {f.node}{fault}; look at "
+        said += f"CUDA_VISIBLE_DEVICES and setup in the profile, or {leave}"
         bad = fault or count < need.gpus
         found.append(_found("GPUs", f"{count} of {need.gpus}", bad, said, here=True))
     taken = [f"GPU {i}={used:.1f} of {full:.1f} GiB" for i, used, full in busy(t["memory"])]
@@ -157,10 +150,11 @@ def reduction(need: Need, got: dict | None, fault: str) -> CheckResult:
     """Report the all-reduce; `got` is what its first process printed, `fault` why it failed."""
     name, count = need.reduce, need.processes * need.nodes
     seen = f"{name}, {got['count']} processes, {got['gb_per_s']:.3g} GB/s" if got else "failed"
-    said = (
-        f"{name}={fault}: a sum over {count} processes on {need.nodes} node(s) failed; name "
-        "the network in setup (export NCCL_SOCKET_IFNAME=ib0); NCCL_DEBUG=INFO there says more"
-    )
+    if got and name == "nccl" and need.nodes > 1 and got["gb_per_s"] < SLOW_GB_S:
+        seen += f"; warning: below {SLOW_GB_S} GB/s between nodes NCCL may not use InfiniBand or "
+        seen += "the cloud's plugin (aws-ofi-nccl, gIB): NCCL_DEBUG=INFO names what it uses"
+    said = f"{name}={fault}: a sum over {count} processes on {need.nodes} node(s) failed; name "
+    said += "the network in setup (export NCCL_SOCKET_IFNAME=ib0); NCCL_DEBUG=INFO there says more"
     return _found("all-reduce", seen, fault, said, here=True)
 
 

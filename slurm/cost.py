@@ -14,6 +14,8 @@ from common.sweeps.profiles import Profile
 from slurm.ask import ask
 from slurm.plan import SAMPLED, Job, experiment
 
+ASKED = 1000  # predicted GPU-hours above which `submit` wants yes=true
+
 
 class Outlook(NamedTuple):
     """The jobs of a plan, by key, that have an estimate, and those that cannot run. Other jobs,
@@ -24,8 +26,7 @@ class Outlook(NamedTuple):
 
 
 def outlook(jobs: list[Job], profile: Profile) -> Outlook:
-    """Estimate each job, or find why it cannot run. A job that needs a refused job is refused
-    too."""
+    """Estimate each job, or find why it cannot run; one that needs a refused job cannot."""
     a = assumptions()
     maker = {name: job.key for job in jobs for name in job.makes}
     found: dict[str, Estimate] = {}
@@ -52,8 +53,7 @@ def outlook(jobs: list[Job], profile: Profile) -> Outlook:
 
 def predictions(jobs: list[Job], profile: Profile) -> dict[str, Estimate]:
     """Return the estimates of the jobs, by key. Raises UserError if a job cannot run on the
-    profile. The message names the first such job and the command-line argument that leaves out its
-    row and all others that cannot run."""
+    profile, with the argument that leaves out all rows that cannot."""
     seen = outlook(jobs, profile)
     for key, reason in seen.refused.items():
         more = f"; so are {len(seen.refused) - 1} more" if len(seen.refused) > 1 else ""
@@ -65,8 +65,7 @@ def predictions(jobs: list[Job], profile: Profile) -> dict[str, Estimate]:
 
 
 def disk_gb(estimates: Iterable[Estimate], profile: Profile) -> float:
-    """Return the GB that jobs store for good, and the most that those hold besides that can run at
-    once."""
+    """Return the GB that jobs store for good, and the most that those at once hold besides."""
     every, gpus = [*estimates], profile.most_gpus
     needed = sum(e.disk_gb for e in every)
     for e in sorted(every, key=lambda e: -e.passing_gb / max(1, e.gpus)):
@@ -82,8 +81,8 @@ def leaves_out(jobs: list[Job], seen: Outlook) -> str:
 
 
 def fitted(job: Job, estimates: dict[str, Estimate], profile: Profile) -> Any:
-    """Return the job's configuration. The evaluations of a job that samples get the number of GPUs
-    that share one engine, and a process that verifies for each CPU of the job but one."""
+    """Return the job's configuration. Evaluations get the GPUs of an engine, and a process that
+    verifies for each CPU of the job but one."""
     if job.kind not in SAMPLED:
         return job.config
     e = estimates[job.key]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from common.config.files import ROOT
 from common.errors import UserError
+from common.evaluation.checkpoints import UNTRAINED
 from common.sweeps.assumptions import FILE
 from common.sweeps.cost import Estimate, Range, total
 from common.sweeps.profiles import Profile
@@ -73,16 +74,17 @@ def show(
         for took, rows in like.items():
             names = ", ".join(f"{n} x {row}" if n > 1 else row for row, n in rows.items())
             say(f"  {names}{took and f': {took}'}")
-        groups = [group for group in arrays if group[0].kind == kind]
+        first, *more = [group for group in arrays if group[0].kind == kind]
         if profile.executor == "slurm":
-            group = groups[0]
-            needs, wanted = _symbolic(group[0], jobs), gpus.get(group[0].key, max(1, profile.gpus))
-            given = parameters(group, path, profile, needs, wanted)
-            say(f"sbatch {shlex.join(options(given, len(group)))}")
+            needs, wanted = _symbolic(first[0], jobs), gpus.get(first[0].key, max(1, profile.gpus))
+            given = parameters(first, path, profile, needs, wanted)
+            say(f"sbatch {shlex.join(options(given, len(first)))}")
             said = given["setup"][: -len(BEFORE) - 1]  # the same in each job
             say("\n".join([*said, f"srun {shlex.join(given['srun_args'])}"]))
-        if len(groups) > 1:
-            say(f"# ... and {len(groups) - 1} more array(s) like it")
+        if more:
+            sizes = sorted({gpus.get(group[0].key, 0) for group in more} - {0})
+            on = f", on {' or '.join(map(str, sizes))} GPU(s)" if sizes else ""
+            say(f"# ... and {len(more)} more array(s){on}")
     needed = cost.disk_gb(every, profile)
     say(f"\ndisk: {_gb(needed)} at most; {preflight.free_gb(root):,.0f} GB free here, at {root}")
     commands = [job.config for job in jobs if job.kind == "command"]
@@ -97,6 +99,8 @@ def show(
     if refused:
         say(f"{len(refused)} job(s) cannot run on {profile.name}, see REFUSED; submit refuses all")
         say(f"{cost.leaves_out(jobs, outlook)} leaves their rows out")
+    if total(e.gpu_hours for e in every).high > cost.ASKED:
+        say(f"submit wants yes=true: these are more than {cost.ASKED:,} GPU-hours")
     say(f"assumptions: {FILE.relative_to(ROOT)}; nothing was submitted")
 
 
@@ -107,19 +111,23 @@ def _sums(estimates: list[Estimate]) -> str:
 
 
 def _gb(size: float) -> str:
-    return f"{Range(size, size)} GB"
+    return f"{Range(size, size)} GB" if size >= 0.1 else "under 0.1 GB"
 
 
 def _took(job: plan.Job, e: Estimate | None) -> str:
     if e is None:
         return ""
-    took = f"{e.gpu_hours} GPU-h" if e.gpus else f"{e.hours} hours"
+    gpus = f"{e.gpus} GPU{'s' * (e.gpus > 1)}"
+    took = f"{e.gpu_hours} GPU-h on {gpus}" if e.gpus else f"{e.hours} hours"
     took += f", {_gb(e.disk_gb + e.passing_gb)} disk"
     took += f", {e.memory_gb:.2g} GB{' a GPU' if e.gpus else ' of memory'}" if e.memory_gb else ""
     if e.step_s and job.kind == "train":
         took += f", {e.step_s} s a step"
     elif e.step_s:
         took += f", {e.step_s * (1 / 60)} minutes a chunk"
+        if e.step_s.high > 3600:
+            whole = any(one.per_chunk == 1 for one in job.config.evaluations)
+            took += f" (above an hour{', since a problem has one chunk' if whole else ''})"
     return f"{took}; {e.layout}" if e.layout else took
 
 
@@ -129,7 +137,9 @@ def _benchmarks(job: plan.Job) -> str:
         return ""
     some = job.config.evaluations
     names, points = ({e.row.benchmark: 0 for e in some}, {e.row.checkpoint: 0 for e in some})
-    at = f"{len(points)} checkpoints" if len(points) > 1 else f"{some[0].row.checkpoint} checkpoint"
+    (point, *more), trained = points, UNTRAINED not in points
+    at = f"step {point}" if isinstance(point, int) else f"{point} checkpoint"
+    at = f"{len(points)} checkpoints" if more else at if trained else "untrained"
     samples = "/".join(str(n) for n in sorted({e.n for e in some}))
     return f"; {at}, n={samples}: {', '.join(names)}"
 

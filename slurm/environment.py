@@ -20,8 +20,8 @@ LIMITS = (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC)  # open files; processe
 
 
 def shell(path: Path, profile: Profile) -> list[str]:
-    """Return the shell lines that run before Python. A job does not inherit sys.path. It imports
-    the code snapshot, and nothing from the folder that it was submitted in (safe path)."""
+    """Return the shell lines that run before Python, which imports the code snapshot and nothing
+    from the folder that it was submitted in (safe path)."""
     code = shlex.quote(str(path / "code"))
     return [
         f"export PYTHONPATH={code}${{PYTHONPATH:+:$PYTHONPATH}} PYTHONSAFEPATH=1",
@@ -48,7 +48,6 @@ def prepared() -> Iterator[None]:
 
 
 def ray_token(folder: Path) -> dict[str, str]:
-    """Return the environment variables of a token for only this job. Without a token, whoever
-    reaches the head's port may run programs, and other users' jobs share the network. Ray itself
-    would share one token through the home folder."""
+    """Return the environment variables of this job's token, without which whoever reaches the
+    head's port may run programs."""
     return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(folder / "token")}

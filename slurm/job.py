@@ -1,8 +1,5 @@
-"""What runs inside a job: one task of the plan, from its frozen configuration.
-
-slurm/start.py reads a `Task` from JSON in a process that imports the code snapshot. A task can be
-repeated: a finished run is found, and an unfinished one resumes from its checkpoint.
-"""
+"""What runs inside a job: one task of the plan, from its frozen configuration (slurm/start.py). It
+can be repeated: a finished run is found, an unfinished one resumes from its checkpoint."""
 
 import os
 import sys
@@ -100,8 +97,7 @@ class Task:
 
     def _ended(self, error: BaseException, stop: Stop, *, lost: str, this: str) -> None:
         """Record how this attempt ended, and put the job back into the queue if it is to go on
-        (retry.py). Raises SystemExit where the end is no error, or where slurm/local_gpus.py must
-        start the task again, and UserError for a job that would come back but gets nowhere."""
+        (retry.py). Raises SystemExit where the end is no error, or the task must start again."""
         stopped, rows = isinstance(error, Stopped), attempts(Path(self.folder))
         reason = str(error) if stopped else stop.reason
         taken = bool(this and reason) and preempted(this)
@@ -160,9 +156,8 @@ class Task:
         return str(run_experiment(x, False, stop.between_steps))
 
     def _command(self, x: Command, meeting: Path, rank: int = 0) -> str:
-        """Run this node's part of one of the paper's commands and return the path of the model. All
-        nodes exchange their addresses in `meeting`, a folder of this attempt. Raises UserError on
-        the first task if there is no model afterwards."""
+        """Run this node's part of a command of the paper and return the path of its model. All
+        nodes exchange their addresses in `meeting`, a folder of this attempt."""
         every = node.gather(meeting, "address", rank, self.nodes, {"host": node.node_address()})
         (folder,) = self._results
         folder.mkdir(parents=True, exist_ok=True)
@@ -187,12 +182,8 @@ class Task:
 
 
 def _wait_for_lock(path: Path, seconds: float = 900) -> None:
-    """Wait up to `seconds` while another process holds the run folder.
-
-    A node that SLURM calls lost may still run the job that SLURM has requeued elsewhere. The old
-    process finishes, or is killed when its slurmd comes back. Until then only the old process may
-    write.
-    """
+    """Wait up to `seconds` while another process holds the run folder: a node that SLURM calls lost
+    may still run the job that SLURM has requeued elsewhere."""
     if not path.exists():
         return
     with open(path, "w") as file, suppress(OSError):  # no locks there: the run itself will say so

@@ -37,21 +37,10 @@ from common.sweeps.profiles import load_profile
 from slurm import dry_run, preflight
 from slurm.tables import Table, Wanted, chosen, listing
 
-OPTIONS = {
-    "paper": "",
-    "table": "",
-    "row": "",
-    "scale": "",
-    "without": "",
-    "seeds": "",
-    "n": "",
-    "profile": "",
-    "prefetch": "false",
-    "dry_run": "false",
-    "yes": "false",
-    "disk_gb": "",
-    "optim.steps": "",
-}
+ASKED = ("prefetch", "dry_run", "yes")
+WHICH = ("table", "row", "scale", "without", "seeds", "n")  # as in Wanted
+OPTIONS = dict.fromkeys(("paper", *WHICH, "profile", "disk_gb", "optim.steps"), "")
+OPTIONS |= dict.fromkeys(ASKED, "false")
 ANSWERS = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -60,14 +49,12 @@ def main(words: list[str]) -> None:
     options, others = split(words, OPTIONS)
     paper = known_paper(options["paper"])
     tables = tables_of(paper)
-    asked = ("prefetch", "dry_run", "yes")
-    for key in asked:
+    for key in ASKED:
         require(options[key].lower() in ANSWERS, key, options[key], "use true or false")
-    prefetched, dry, yes = (ANSWERS[options[key].lower()] for key in asked)
+    prefetched, dry, yes = (ANSWERS[options[key].lower()] for key in ASKED)
     tuning = [word.removeprefix("verl.") for word in others if word.startswith("verl.")]
     others = [word for word in others if not word.startswith("verl.")]
-    which = {key: options[key] for key in ("table", "row", "scale", "without", "seeds", "n")}
-    wanted = Wanted(**which, steps=options["optim.steps"])
+    wanted = Wanted(**{key: options[key] for key in WHICH}, steps=options["optim.steps"])
     if prefetched:
         prefetch(chosen(paper, tables, wanted, others))
     elif not options["profile"]:

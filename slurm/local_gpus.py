@@ -110,8 +110,7 @@ def _end(running: list[Running]) -> None:
 
 
 def _note(task: Task, how: str) -> None:
-    """Record how a task ended if it could not record that itself, because it was killed or never
-    began."""
+    """Record how a task ended that could not do so itself: it was killed or never began."""
     folder = Path(task.folder)
     folder.mkdir(parents=True, exist_ok=True)
     rows = attempts(folder)

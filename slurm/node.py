@@ -1,8 +1,5 @@
-"""The facts about a node that are checked before a job computes on it, or by `rlvr preflight`.
-
-slurm/checks.py judges them. A job of several nodes checks each of them, and its first task reports
-the problems of all.
-"""
+"""The facts about a node that slurm/checks.py judges before a job computes on it, or by `rlvr
+preflight`. A job checks each of its nodes, and its first task reports the problems of all."""
 
 import fcntl
 import json
@@ -62,8 +59,7 @@ def facts(need: Need, folder: Path) -> Facts:
 
 
 def _verifier_fault(verifiers: Iterable[dict]) -> str:
-    """Return why one of the verifiers cannot work here, such as that of programs without
-    bubblewrap; "" if all can."""
+    """Return why one of the verifiers cannot work here; "" if all can."""
     try:
         for one in verifiers:
             prepare(one)
@@ -105,8 +101,7 @@ def _reduce(need: Need, rank: int, address: str) -> tuple[dict | None, str]:
 
 
 def _run(command: list[str], seconds: float) -> tuple[str, str]:
-    """Run `command`. Return (output, "" or how it failed: its first error). None of its processes
-    is left running."""
+    """Run `command` and all that it starts to its end. Return (output, "" or its first error)."""
     env = os.environ | {"OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(
         command,
@@ -136,8 +131,7 @@ def _run(command: list[str], seconds: float) -> tuple[str, str]:
 
 
 def need_of(kind: str, x: Any, nodes: int, gpus: int) -> Need | None:
-    """Return what a job of this kind needs on each of its nodes; None if there is nothing to check:
-    no GPU and no Ray."""
+    """Return what a job of this kind needs on each of its nodes, if it takes a GPU or Ray."""
     judged_by: list[Any] = []  # what has the verifiers
     if kind == "command":
         cuda, verl = gpus > 0, gpus > 0
@@ -168,13 +162,9 @@ def by_hand(device: str, nodes: int, verifier: str) -> Need:
 
 def ready(need: Need, folder: Path, rank: int = 0) -> bool:
     """Check this node and, with the other tasks of the job, the connection between the nodes. Print
-    what was seen and return whether all is well. `folder` belongs to only this attempt, and all
-    nodes see it.
-
-    On the first task, raises UserError with every problem of every node: BadNodes if other nodes
-    may be well. Another task returns False instead: if it failed, it would end the first task
-    before that has reported.
-    """
+    what was seen and return whether all is well. `folder` belongs to only this attempt. The first
+    task raises UserError with every problem of every node: BadNodes if other nodes may be well. If
+    another failed, it would end the first before that has reported."""
     try:
         found = judged(need, facts(need, folder))
     except UserError as error:
@@ -194,8 +184,7 @@ def ready(need: Need, folder: Path, rank: int = 0) -> bool:
 
 
 def _said(found: list[CheckResult]) -> dict:
-    """Return what this node tells the first task: its name, its problems, and whether another node
-    may be without them."""
+    """Return what this node tells the first task."""
     bad = [one for one in found if one.problem]
     here = all(one.here for one in bad)
     return {"node": node_name(), "problems": [one.problem for one in bad], "here": here}
@@ -211,8 +200,7 @@ def _well(every: list[dict], rank: int) -> bool:
 
 
 def gather(folder: Path, name: str, rank: int, nodes: int, said: dict) -> list[dict]:
-    """Return what the tasks of all nodes say, in their order; this task says `said`. Raises
-    UserError if a task says nothing within GATHER_S seconds."""
+    """Return what the tasks of all nodes say, in their order; this task says `said`."""
     if nodes == 1:
         return [said]
     write_json(folder / f"{name}-{rank}.json", said)

@@ -70,15 +70,13 @@ def plan(
 ) -> list[Job]:
     """Return the jobs of these experiments, each after the jobs that it waits for.
 
-    A model that is pretrained here, or that one of the paper's `commands` makes, is made once,
-    before all jobs that start from it. The solve rates that choose training prompts are measured
-    once too. One job evaluates a model on all its benchmarks, and one scores all its samples. They
-    wait for the training of their model, for the trainings of its baselines (whose curves limit
-    which checkpoint is chosen), and for the samples that are scored. An evaluation of an untrained
-    model waits for the job that makes the model, if there is one. A measure waits for the training
-    whose models it reads. A training waits for the gates of its start model, and a gate waits for
-    the evaluations that it reads, which are a job of their own. The comparison waits until all jobs
-    have ended, not until they succeed, because it must show what failed.
+    A model that is pretrained here, or that one of the paper's `commands` makes, is made once, and
+    so are the solve rates that choose training prompts. One job evaluates a model on all its
+    benchmarks, and one scores all its samples. They wait for its training, for the trainings of its
+    baselines (whose curves limit which checkpoint is chosen), and for the samples that are scored.
+    A training waits for the gates of its start model, and a gate for the evaluations that it reads,
+    which are a job of their own. The comparison waits until all jobs have ended, not until they
+    succeed, because it must show what failed.
     """
     first: dict[str, Job] = {}
     jobs: list[Job] = []
@@ -141,8 +139,7 @@ def plan(
 def narrowed(
     experiments: list[Experiment], evaluations: list[Evaluate], rows: set[str]
 ) -> tuple[list[Experiment], list[Evaluate]]:
-    """Return the runs with the ids `rows` and their evaluations, with what these wait for: the
-    trainings of their baselines, and the base model's samples that they score."""
+    """Return the runs with the ids `rows` and their evaluations, with what these wait for."""
     bases = {e.scores for e in evaluations if e.row.trained in rows}
     kept = [e for e in evaluations if e.row.trained in rows or e.path.name in bases]
     needed = rows | {key for e in kept for key in (e.row.trained, e.row.baseline)}
@@ -150,9 +147,9 @@ def narrowed(
 
 
 def missing(jobs: list[Job], done: set[str], queued: set[str]) -> list[Job]:
-    """Return the jobs to submit: every training, measure and evaluation of which a run is neither
-    `done` nor `queued`, without its other runs, and the unfinished jobs that these need. The
-    comparison is added if there is any such job, or if it is not done itself."""
+    """Return the jobs to submit: every training, measure and evaluation with what is neither `done`
+    nor `queued` of its runs, the unfinished jobs that these need, and the comparison if there is
+    any such job or it is not done itself."""
     lacking = [job for job in (_left(job, done | queued) for job in jobs) if job is not None]
     heavy = ("train", "measure", *EVALUATED)
     wanted = {name for job in lacking if job.kind in heavy for name in job.makes}
@@ -173,8 +170,7 @@ def _left(job: Job, there: set[str]) -> Job | None:
 
 
 def capped(jobs: list[Job], estimates: Mapping[str, Estimate], gpus: int) -> list[Job]:
-    """Return the jobs in an order in which no more than `gpus` GPUs are in use at once, whatever
-    each takes (sweeps.schedule.chained)."""
+    """Return the jobs in an order in which at most `gpus` GPUs are in use at once (`chained`)."""
     took = {key: (e.gpus, e.hours.high) for key, e in estimates.items()}
     after = chained(jobs, took, gpus)
     known = {job.key: job for job in jobs}
@@ -191,11 +187,7 @@ def makespan(jobs: list[Job], estimates: Mapping[str, Estimate]) -> Range:
 
 def arrays(jobs: list[Job], gpus: dict[str, int] | None = None) -> list[list[Job]]:
     """Group jobs into arrays that can be submitted together: equal kind, `gpus` (by key, where
-    known) and dependencies, at most `MOST` jobs each, in order.
-
-    What waits for one job is an array of its own. It starts when that job ends, whatever the other
-    jobs in its array do.
-    """
+    known) and dependencies, at most `MOST` jobs each, in order."""
     groups: dict[tuple, list[Job]] = {}
     for job in jobs:
         like = (job.kind, (gpus or {}).get(job.key), job.needs, job.follows)

@@ -55,8 +55,7 @@ def resumed(jobs: Iterable[plan.Job], estimates: dict) -> None:
 
 
 def room(needed: float, root: Path, disk_gb: float = math.inf) -> None:
-    """Raise UserError for a disk with less than `needed` GB free, of which a quota leaves
-    `disk_gb`."""
+    """Raise UserError where less than `needed` GB are free, or left by a quota (`disk_gb`)."""
     free = free_gb(root)
     remedy = "free space or choose another folder"
     said = f"{free:,.0f} GB free, about {needed:,.0f} GB needed; {remedy}"
@@ -65,8 +64,7 @@ def room(needed: float, root: Path, disk_gb: float = math.inf) -> None:
 
 
 def inputs(commands: Iterable[Command]) -> None:
-    """Raise UserError for a command whose inputs are missing, unless the model that it makes
-    exists."""
+    """Raise UserError for missing inputs of a command whose model does not exist yet."""
     for command in commands:
         for pattern in command.inputs if not Path(command.makes).exists() else ():
             remedy = f"no such file; first: {command.prepare}"
@@ -80,10 +78,9 @@ def free_gb(root: Path) -> float:
 
 
 def check(found: Chosen, profile: Profile) -> None:
-    """Raise UserError for a model folder that does not exist and that no command makes; for a
-    command without its inputs; if the hub is offline, for a model or set that is not in this
-    machine's cache; and for verl, vLLM or lm-eval if it is missing or has another version than
-    pinned. These packages are not checked if the profile names a container or a Python."""
+    """Raise UserError for a model folder, an input of a command or, offline, a model or set that is
+    missing, and, unless the profile names a container or a Python, for verl, vLLM or lm-eval if it
+    is missing or not as pinned."""
     if not (profile.container or profile.python):
         for name in sorted({x.backend for x in found.runs}):
             for packages in backend(name).packages:
@@ -97,10 +94,9 @@ def check(found: Chosen, profile: Profile) -> None:
 
 
 def offline(found: Chosen, profile: Profile) -> Profile:
-    """Return the profile, with HF_HUB_OFFLINE=1 for its jobs if all models and sets are in the
-    cache: on nodes without a network every process would wait for the hub. The profile is unchanged
-    if it or this shell sets the variable already, or if it uses a container, which has a cache of
-    its own."""
+    """Return the profile, with HF_HUB_OFFLINE=1 if all models and sets are in the cache and neither
+    it nor this shell sets the variable: without a network every process would wait for the hub. A
+    container has a cache of its own."""
     if _said(profile) or profile.container:
         return profile
     try:
@@ -117,8 +113,7 @@ def _said(profile: Profile) -> list[str]:
 
 
 def _installed(what: str, *names: str) -> None:
-    """Raise UserError unless one of these packages is installed in a version of
-    constraints-cluster-*.txt."""
+    """Raise UserError unless one of these packages is installed as constraints-cluster-* pin it."""
     pinned = set()
     for file in ROOT.glob("constraints-cluster-*.txt"):
         lines = [line.split("==") for line in file.read_text().splitlines()]

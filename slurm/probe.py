@@ -1,18 +1,15 @@
 """What torch finds on this node, as one line of JSON: `python -m slurm.probe`.
 
 It runs in a process of its own, because CUDA keeps memory for every process that asks it anything.
-That memory is freed when the process ends. The GPUs are queried through torch itself, because torch
-sees what the job will see, whatever cgroups, containers or CUDA_VISIBLE_DEVICES leave of the node.
 """
 
 import json
 
 
 def found() -> dict:
-    """Return the findings. `torch` and `cuda`: the version of torch and of the CUDA it was built
-    for. `memory`: (free, all) in GiB of each GPU. `fault`: why the GPUs cannot be used. `flash`:
-    why flash-attn cannot be imported. `kernel`: why Triton compiles nothing. The last three are ""
-    if there is no problem."""
+    """Return the versions of torch and of its CUDA, `memory`, (free, all) GiB of each GPU, and why
+    the GPUs cannot be used (`fault`), flash-attn not imported (`flash`), nothing compiled by
+    Triton (`kernel`); "" if they can."""
     import torch
 
     memory, fault = [], ""

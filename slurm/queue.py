@@ -44,8 +44,7 @@ def available() -> bool:
 
 
 def cancel(job_ids: list[str]) -> None:
-    """End jobs with all their steps. Without --full, a batch script that has no srun steps would
-    not be signalled."""
+    """End jobs with all their steps; without --full the batch script would not be signalled."""
     for start in range(0, len(job_ids), 500):
         run("scancel", "--full", *job_ids[start : start + 500])
 
@@ -78,9 +77,8 @@ def _squeue() -> dict[str, State]:
 
 
 def _sacct(job_ids: list[str]) -> dict[str, State]:
-    """Return the states of jobs that have ended, from accounting. Jobs that it never saw are left
-    out, and elements that were cancelled while they waited, which it shows together
-    (`12_[1-4]`)."""
+    """Return the states of jobs that have ended, from accounting, as far as it saw them. Elements
+    that were cancelled while they waited stand there together (`12_[1-4]`)."""
     mains, found = sorted({job.split("_")[0] for job in job_ids}), {}
     for start in range(0, len(mains), 200):
         some = ",".join(mains[start : start + 200])

@@ -1,10 +1,6 @@
 """A Ray cluster over the nodes of one job. The first task is the head and the driver, the others
-are workers. srun starts one task per node, and the head's address is passed through a folder that
-all nodes see.
-
-This module ends only processes that it has started: `ray stop` would end every Ray on a shared
-node.
-"""
+are workers, which find its address in a folder that all nodes see. This module ends only processes
+that it has started: `ray stop` would end every Ray on a shared node."""
 
 import math
 import os
@@ -41,13 +37,10 @@ TRIES = 3  # starts of Ray, which ends itself if a busy node takes longer than 3
 
 @contextmanager
 def head(folder: Path, nodes: int, gpus: int):
-    """Start a Ray cluster of all `nodes`. Within the block RAY_ADDRESS names it. With one node
-    nothing is started.
-
-    The workers end when `<folder>/done` appears, which it does however the driver ends. If a node
-    is lost, `<folder>/lost` says so, and that ends the driver (common/backends/verl/process.py).
-    After a failure Ray's own logs of every node are in `<folder>/NODE.ray`.
-    """
+    """Start a Ray cluster of all `nodes`, if there are several. Within the block RAY_ADDRESS names
+    it. The workers end when `<folder>/done` appears, however the driver ends. If a node is lost,
+    `<folder>/lost` says so, and that ends the driver (common/backends/verl/process.py). After a
+    failure Ray's own logs of every node are in `<folder>/NODE.ray`."""
     if nodes == 1:
         yield
         return
@@ -114,9 +107,8 @@ def _look_here(lost: Path, process: subprocess.Popen, ended: threading.Event) ->
 
 
 def wrong_here(ray: int, watches: dict[str, Watch], now: float) -> str | None:
-    """Return what is wrong with the processes below `ray`, in words, or None. Each launch of verl
-    has a watch of its own: launches follow each other in one Ray, and processes that go with their
-    launch have not died."""
+    """Return what is wrong with the processes below `ray`. Each launch of verl has its own watch:
+    processes that go with their launch have not died."""
     launches: dict[str, list[psutil.Process]] = {}
     for process in _below(ray):
         with suppress(psutil.Error):
@@ -176,8 +168,7 @@ def _clear(scratch: Path, folder: Path) -> None:
 
 
 def _start(*arguments: str, gpus: int) -> subprocess.Popen:
-    """Start `ray start --block` with the CPUs that SLURM gave: Ray would count those of the whole
-    node."""
+    """Start `ray start --block` with the CPUs that SLURM gave; Ray would count the node's."""
     cpus = os.environ.get("SLURM_CPUS_PER_TASK") or os.environ.get("SLURM_CPUS_ON_NODE", "1")
     command = [str(_ray()), "start", *arguments, "--block", f"--num-cpus={cpus}"]
     command += [f"--num-gpus={gpus}", "--disable-usage-stats"]
@@ -204,16 +195,15 @@ def _ray() -> Path:
 
 
 def _end(process: subprocess.Popen) -> None:
-    """Kill `ray start --block`. Linux then kills what it has started (Ray's PR_SET_PDEATHSIG). TERM
-    would not reach it if the job itself waits for that signal (stop.py)."""
+    """Kill `ray start --block`, and with it what it has started (Ray's PR_SET_PDEATHSIG)."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
 def _wait(condition, process: subprocess.Popen | None, what: str, last: bool = True) -> bool:
-    """Wait until condition() holds and return whether it does. Raises Fault after WAIT_S and, if no
-    other try follows (`last`), when the process has ended."""
+    """Wait until condition() holds and return whether it does. Raises Fault after WAIT_S and when
+    the process has ended, if no other try follows (`last`)."""
     end = time.monotonic() + WAIT_S
     while process is None or process.poll() is None:
         if condition():
@@ -227,9 +217,8 @@ def _wait(condition, process: subprocess.Popen | None, what: str, last: bool = T
 
 
 def node_address() -> str:
-    """Return this node's address as other nodes see it: that of its host name or, if this is a
-    loopback address (Debian's 127.0.1.1), that of the interface through which packets leave for
-    other hosts."""
+    """Return this node's address as other nodes see it: of its host name or, if this is a loopback
+    address (Debian's 127.0.1.1), of the interface through which packets leave."""
     named = socket.gethostbyname(socket.gethostname())
     if not named.startswith("127."):
         return named

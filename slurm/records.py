@@ -30,8 +30,7 @@ def folder(root: Path, paper: str) -> Path:
 
 
 def create(root: Path, paper: str) -> Path:
-    """Create a new submission folder, named by the time, and return it. Raises UserError where
-    `root` cannot be written."""
+    """Create a submission folder, named by the time. Raises UserError if `root` is not writable."""
     said = "SLURM takes % in the name of a log for a pattern; choose a folder without it"
     require("%" not in str(root), "results_dir", root, said)
     path = folder(root, paper) / datetime.now().strftime("%Y%m%d-%H%M%S-%f")
@@ -45,9 +44,8 @@ def create(root: Path, paper: str) -> Path:
 
 
 def freeze(path: Path, configs: dict, profile) -> None:
-    """Copy the code and write every configuration (key -> dataclass), so that later edits do not
-    change waiting jobs. A run's meta.json takes its commit from code/COMMIT, because the copy is
-    not a git checkout."""
+    """Copy the code, with its commit, and write every configuration (key -> dataclass), so that
+    later edits do not change waiting jobs."""
     try:
         for package in PACKAGES:
             ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
@@ -69,8 +67,7 @@ def write_tasks(file: Path, tasks: Sequence) -> Path:
 
 
 def add(path: Path, rows: list[dict]) -> None:
-    """Add submitted jobs to jobs.json. Call this after each sbatch, so that no job is ever
-    forgotten."""
+    """Add submitted jobs to jobs.json, after each sbatch: no job may be forgotten."""
     write_json(path / "jobs.json", [*_rows(path / "jobs.json"), *rows])
 
 

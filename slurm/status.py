@@ -28,22 +28,14 @@ class JobStatus:
     node_fail, gone."""
 
     key: str
-    kind: str
     job_id: str
     state: str
-    detail: str = ""  # why it waits; how its last attempt ended
-    step: int = 0
-    steps: int | None = None
-    makes: tuple[str, ...] = ()  # the names of its runs
-    made: int = 0  # how many of them are finished
-    reward: float | None = None
-    pass1: float | None = None
-    health: str = ""  # of a training run that has logged a step
-    eta_hours: float | None = None
-    attempts: int = 0
-    predicted_gpu_hours: Range | None = None
-    actual_gpu_hours: float | None = None
-    log: tuple[str, ...] = ()
+    detail: str  # why it waits; how its last attempt ended
+    makes: tuple[str, ...]  # the names of its runs
+    line: str  # all of it, as shown
+    predicted_gpu_hours: Range | None
+    actual_gpu_hours: float
+    log: tuple[str, ...]
 
     @property
     def queued(self) -> bool:
@@ -63,8 +55,7 @@ def statuses(root: Path, paper: str) -> list[JobStatus]:
 
 
 def made(root: Path, paper: str, job: plan.Job) -> tuple[str, ...]:
-    """Return the names of the job's runs whose results exist. A comparison's exists if it saw all
-    finished runs."""
+    """Return the names of the job's runs whose results exist; a comparison saw all such runs."""
     return tuple(name for name in job.makes if _exists(root, paper, job, name))
 
 
@@ -112,10 +103,10 @@ def show(root: Path, paper: str, seeds: Sequence[int] = ()) -> str:
         raise UserError(f"{records.folder(root, paper)}: nothing was submitted from here{asked}")
     counts = Counter(job.state for job in found)
     lines = [f"{paper}: {len(found)} jobs; " + ", ".join(f"{n} {s}" for s, n in counts.items())]
-    lines += [_line(job) for job in found]
+    lines += [job.line for job in found]
     if both := [c for c in found if c.state == "done" and c.predicted_gpu_hours]:
         said = total(c.predicted_gpu_hours for c in both)
-        was = sum(c.actual_gpu_hours or 0 for c in both)
+        was = sum(c.actual_gpu_hours for c in both)
         lines.append(f"GPU-hours of the {len(both)} done: predicted {said}, actual {was:.3g}")
     lost = [job for job in found if job.unfinished]
     for job in lost:
@@ -140,25 +131,31 @@ def _status(root: Path, paper: str, row: dict, known: queue.State | None) -> Job
     state, detail = _state(row, known, tries, done)
     rows = whole_rows(run / "metrics.jsonl") if row["kind"] == "train" else []
     step, predicted = sum(progress(one, row["kind"]) for one in (run, *more)), row["predicted"]
-    return JobStatus(
-        key=row["key"],
-        kind=row["kind"],
-        job_id=row["job_id"],
-        state=state,
-        detail=detail,
-        step=step,
-        steps=row["steps"],
-        makes=job.makes,
-        made=there,
-        reward=rows[-1].get("reward") if rows else None,
-        pass1=_score(rows),
-        health="; ".join(map(str, findings(rows))) or "well" if rows and not done else "",
-        eta_hours=_eta(step, row["steps"], tries) if state == "running" else None,
-        attempts=sum("start" in t for t in tries),
-        predicted_gpu_hours=Range(**predicted["gpu_hours"]) if predicted else None,
-        actual_gpu_hours=_hours(tries, state) * predicted["gpus"] if predicted and tries else None,
-        log=() if done or state in ("running", "waiting") else tail(Path(row["log"])),
-    )
+    hours = _hours(tries, state) * predicted["gpus"] if predicted and tries else 0.0
+    gpu_hours = Range(**predicted["gpu_hours"]) if predicted else None
+    line = [f"{state:9} {row['kind']:8} {row['key']}"]
+    if row["kind"] in plan.EVALUATED:
+        line.append(f"benchmark {there}/{len(job.makes)}")
+    if row["steps"]:
+        what = {"train": "step", "command": "step", "measure": "model"}.get(row["kind"], "chunk")
+        line.append(f"{what} {step}/{row['steps']}")
+    if rows:
+        line += [f"reward {rows[-1]['reward']:.3f}"] if "reward" in rows[-1] else []
+        line += _score(rows)
+    if rows and not done:
+        wrong = "; ".join(map(str, findings(rows)))
+        line.append(f"UNWELL {wrong}" if wrong else "well")
+    if state == "running":
+        line += _eta(step, row["steps"], tries)
+    if (count := sum("start" in t for t in tries)) > 1:
+        line.append(f"attempt {count}")
+    if predicted:
+        line.append(f"GPU-h {f'{hours:.2g}' if tries else '-'} of {gpu_hours} predicted")
+    if state in ("done", "running", "waiting") and detail not in ("", "None"):
+        line.append(f"({detail})")
+    log = () if done or state in ("running", "waiting") else tail(Path(row["log"]))
+    said, key, job_id = "  ".join(line), row["key"], row["job_id"]
+    return JobStatus(key, job_id, state, detail, job.makes, said, gpu_hours, hours, log)
 
 
 def _state(row: dict, known: queue.State | None, tries: list[dict], done: bool) -> tuple[str, str]:
@@ -182,8 +179,8 @@ def _state(row: dict, known: queue.State | None, tries: list[dict], done: bool) 
 
 
 def _recorded(tries: list[dict], silent: str) -> tuple[str, str]:
-    """Return (state, detail) from what the job itself has written. It has left the queue, and
-    accounting does not know it or cannot tell (then `silent` says why)."""
+    """Return (state, detail) by the job's own record: it has left the queue, and accounting does
+    not know it or cannot tell (`silent`: why)."""
     why = f" ({_plain(silent)})" if silent else ""
     if not tries:  # sacct never shows an element cancelled while it waited
         return "gone", f"left the queue without having started: cancelled, or forgotten since{why}"
@@ -208,14 +205,13 @@ def _local_state(job_id: str, tries: list[dict]) -> queue.State:
     return queue.State("RUNNING" if tries else "PENDING")
 
 
-def _eta(step: int, steps: int | None, tries: list[dict]) -> float | None:
-    """Return the hours left at the mean pace of this attempt, its start included; None before a
-    step."""
+def _eta(step: int, steps: int | None, tries: list[dict]) -> list[str]:
+    """Return the hours left at this attempt's mean pace, its start included; none before a step."""
     starts = [t for t in tries if "start" in t]
     if not starts or not steps or step <= starts[-1]["step"]:
-        return None
+        return []
     pace = (time.time() - starts[-1]["start"]) / (step - starts[-1]["step"])
-    return max(0.0, (steps - step) * pace / 3600)
+    return [f"ETA {max(0.0, (steps - step) * pace / 3600):.2g} h"]
 
 
 def _hours(tries: list[dict], state: str) -> float:
@@ -225,18 +221,16 @@ def _hours(tries: list[dict], state: str) -> float:
     return sum(b["end"] - a["start"] for a, b in both if "start" in a and "end" in b) / 3600
 
 
-def _score(rows: list[dict]) -> float | None:
-    """Return the mean pass@1 over the benchmarks of a training curve's last evaluation; None
-    without one."""
+def _score(rows: list[dict]) -> list[str]:
+    """Return the mean pass@1 over the benchmarks of a training curve's last evaluation, if any."""
     for row in reversed(rows):
         if values := [value for key, value in row.items() if key.startswith(SCORE)]:
-            return sum(values) / len(values)
-    return None
+            return [f"pass@1 {sum(values) / len(values):.2f}"]
+    return []
 
 
 def tail(log: Path) -> tuple[str, ...]:
-    """Return the path of a log and its last lines, each cut to 200 printable characters. A missing
-    log is named."""
+    """Return the path of a log and its last lines, each cut to 200 printable characters."""
     if not log.exists():
         return (f"no log: {log} was never written",)
     with open(log, "rb") as file:
@@ -248,31 +242,6 @@ def tail(log: Path) -> tuple[str, ...]:
 def _plain(text: str) -> str:
     """Replace control characters by spaces, because logs may hold what a model wrote."""
     return "".join(c if c.isprintable() else " " for c in text)
-
-
-def _line(job: JobStatus) -> str:
-    parts = [f"{job.state:9} {job.kind:8} {job.key}"]
-    if job.kind in plan.EVALUATED:
-        parts.append(f"benchmark {job.made}/{len(job.makes)}")
-    if job.steps:
-        what = {"train": "step", "command": "step", "measure": "model"}.get(job.kind, "chunk")
-        parts.append(f"{what} {job.step}/{job.steps}")
-    if job.reward is not None:
-        parts.append(f"reward {job.reward:.3f}")
-    if job.pass1 is not None:
-        parts.append(f"pass@1 {job.pass1:.2f}")
-    if job.health:
-        parts.append(job.health if job.health == "well" else f"UNWELL {job.health}")
-    if job.eta_hours is not None:
-        parts.append(f"ETA {job.eta_hours:.2g} h")
-    if job.attempts > 1:
-        parts.append(f"attempt {job.attempts}")
-    if job.predicted_gpu_hours is not None:
-        actual = "-" if job.actual_gpu_hours is None else f"{job.actual_gpu_hours:.2g}"
-        parts.append(f"GPU-h {actual} of {job.predicted_gpu_hours} predicted")
-    if not job.unfinished and job.detail not in ("", "None"):
-        parts.append(f"({job.detail})")
-    return "  ".join(parts)
 
 
 def _finished(root: Path, paper: str) -> list[str]:

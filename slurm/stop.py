@@ -46,11 +46,11 @@ class Stop:
     def listen(self, polled: bool) -> None:
         """Listen to USR2 and TERM, which slurm/start.py has blocked until now.
 
-        SLURM signals every process of a job step. The verifier's workers and verl's processes would
-        die of it and spoil the training step. So if `polled`, both signals are blocked, which
-        children inherit, and a thread waits for them. Python's resource tracker unblocks TERM in a
-        process that starts it: vLLM's server within verl still ends on TERM. On USR2, a job that is
-        not `polled` ends at once, and a polled one ends if its step takes too long.
+        SLURM signals every process of a job step, and the verifier's workers and verl's processes
+        would die of it. So if `polled`, both signals are blocked, which children inherit, and a
+        thread waits for them. (vLLM's server within verl still ends on TERM: Python's resource
+        tracker unblocks it.) On USR2, a job that is not `polled` ends at once, and a polled one
+        ends if its step takes too long.
         """
         self._polled, self.listening = polled, True
         handlers = {signal.SIGUSR2: self._on_usr2, signal.SIGTERM: self._on_term}
@@ -105,8 +105,7 @@ class Stop:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
     def close(self) -> None:
-        """Ignore all further signals, because the job is over. Python restores its own handlers as
-        it ends. A signal after that would make SLURM call a job failed that has all its results."""
+        """Ignore all further signals: SLURM would call a job failed that has ended well."""
         self.closed = True
         self.settle()
         for number in (signal.SIGUSR2, signal.SIGTERM) if self.listening else ():
@@ -119,10 +118,9 @@ def withhold() -> None:
 
 
 def deadline(time_min: int) -> float | None:
-    """Return when this attempt must have ended (seconds since the epoch); None where SLURM does not
-    say. It is what squeue said when the job began (END, slurm/script.py), since a limit can be
-    changed. If that is no time, it follows from SLURM_JOB_START_TIME (set from SLURM 23 on) and the
-    limit that was asked for."""
+    """Return when this attempt must have ended (seconds since the epoch), where SLURM says: by what
+    squeue said when the job began (END, before.sh), since a limit can be changed, or else by
+    SLURM_JOB_START_TIME (set from SLURM 23 on) and the limit that was asked for."""
     try:
         return datetime.fromisoformat(os.environ.get(END, "")).timestamp()
     except ValueError:
@@ -137,10 +135,9 @@ def preempted(job_id: str) -> bool:
 
 
 def requeue(runs: Path, job_id: str, avoid: Iterable[str] = ()) -> None:
-    """Have this job, or this one element of its array, put back into the queue when this process
-    has ended: its batch script does so (after.sh) if it finds a file in `runs`, its submission's
-    folder. The file names the nodes that the job stays off from now on: `avoid`, if enough others
-    like them are there."""
+    """Have this job, or this one element of its array, put back into the queue after its end: its
+    batch script does so (after.sh) if it finds a file in `runs`. The file names the nodes that the
+    job stays off from now on: `avoid`, if enough others like them are there."""
     write(runs / (AGAIN_FILE + job_id), _excluded(job_id, {*avoid}))
 
 

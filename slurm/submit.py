@@ -1,9 +1,5 @@
-"""Submit the jobs of a plan that are missing.
-
-Everything that can be known is checked first: profile, model, disk space, and SLURM's own opinion
-(`sbatch --test-only`). Then configurations and code are frozen, and the arrays are submitted in
-order.
-"""
+"""Submit the jobs of a plan that are missing: first all that can be known is checked, then code and
+configurations are frozen, and the arrays are submitted in order."""
 
 import math
 import os
@@ -26,8 +22,6 @@ from slurm.preflight import check, preflight, refused
 from slurm.script import REFUSED, dependency, executor, outside_jobs, parameters
 from slurm.tables import Chosen
 
-ASKED = 1000  # predicted GPU-hours above which `submit` wants yes=true
-
 
 def submit(
     found: Chosen,
@@ -40,9 +34,9 @@ def submit(
     yes: bool = False,
     say: Callable = print,
 ) -> Path | None:
-    """Submit the jobs that are missing. Return the submission's folder, or None if no job is
-    missing. Raises UserError before anything is submitted if a request is impossible, if
-    `sbatch --test-only` refuses it, or if more than ASKED GPU-hours are predicted without `yes`."""
+    """Submit the jobs that are missing, if any, and return the submission's folder. Raises
+    UserError before that if a request is impossible, if `sbatch --test-only` refuses it, or if
+    more than cost.ASKED GPU-hours are predicted without `yes`."""
     jobs = found.jobs()
     check(found, profile)
     if profile.executor == "local":
@@ -54,8 +48,8 @@ def submit(
     estimates = cost.predictions(todo, profile)
     hours = total(estimates[job.key].gpu_hours for job in todo if job.key in estimates)
     say("\n".join([f"they take {hours} GPU-hours", *power]))
-    remedy = f"{hours} GPU-hours are predicted, above {ASKED:,}: give yes=true if you mean it"
-    require(yes or hours.high <= ASKED, "yes", "false", remedy)
+    remedy = f"{hours} GPU-hours are predicted, above {cost.ASKED:,}: give yes=true if you mean it"
+    require(yes or hours.high <= cost.ASKED, "yes", "false", remedy)
     preflight(todo, estimates, profile, root, disk_gb)
     path = records.create(root, paper)
     configs = {job.key: cost.fitted(job, estimates, profile) for job in todo if job.config}
@@ -92,8 +86,7 @@ def _submit_arrays(
     ids: dict[str, str],
     say: Callable,
 ) -> None:
-    """Send one array after another to SLURM and record it. `ids`: run -> job id of what is queued
-    already."""
+    """Send one array after another to SLURM and record it; `ids`: run -> job id of the queued."""
     ids = dict(ids)
     if "compare" in ids:  # the old comparison waits for fewer jobs than the new one
         queue.cancel([ids.pop("compare")])
@@ -120,19 +113,10 @@ def task(
     job: plan.Job, path: Path, paper: str, profile: Profile, root: Path, gpus: int = 1
 ) -> Task:
     asked = ask(profile, job.kind, gpus)
-    return Task(
-        kind=job.kind,
-        key=job.key,
-        paper=paper,
-        root=str(root),
-        config=str(path / "configs" / f"{job.key}.yaml") if job.config else None,
-        folder=str(path / "runs" / job.key),
-        time_min=asked.time_min,
-        signal_lead_s=asked.signal_lead_s,
-        nodes=asked.nodes,
-        gpus=asked.gpus_per_node,
-        makes=job.makes,
-    )
+    config = str(path / "configs" / f"{job.key}.yaml") if job.config else None
+    of_job = (job.kind, job.key, paper, str(root), config, str(path / "runs" / job.key))
+    place = (asked.time_min, asked.signal_lead_s, asked.nodes, asked.gpus_per_node)
+    return Task(*of_job, *place, job.makes)
 
 
 def local_executor(path: Path, profile: Profile) -> LocalExecutor:
@@ -148,9 +132,8 @@ def local_executor(path: Path, profile: Profile) -> LocalExecutor:
 
 
 def visible_gpus(profile: Profile) -> list[str]:
-    """Return the GPUs of this machine that an executor=local profile uses: the first of
-    CUDA_VISIBLE_DEVICES if that is set. Raises UserError if the profile wants more than there
-    are."""
+    """Return the GPUs of this machine that an executor=local profile uses, the first ones that it
+    shows. Raises UserError for too few."""
     wanted, said = profile.gpus_per_node, os.environ.get("CUDA_VISIBLE_DEVICES")
     if not wanted:
         return []
@@ -188,9 +171,8 @@ def _row(job: plan.Job, job_id: str, estimates: dict, log: Path) -> dict:
 
 
 def _steps(job: plan.Job) -> int | None:
-    """Return how much a job has to do: the steps of a training, the models of a measure, or the
-    chunks of a job that samples. Return None for other kinds, and where the number of problems is
-    not known."""
+    """Return the steps of a training, the models of a measure, or the chunks of a job that samples,
+    where they are known."""
     if job.kind in ("rates", "evaluate"):
         chunks = [len(e.sizes()) for e in job.config.evaluations]
         return sum(chunks) if all(chunks) else None

@@ -65,13 +65,7 @@ class Chosen:
         return Path(self.runs[0].results_dir)
 
     def jobs(self) -> list[plan.Job]:
-        return plan.plan(
-            self.runs,
-            self.evaluations,
-            commands=self.commands,
-            measures=self.measures,
-            gates=self.gates,
-        )
+        return plan.plan(self.runs, self.evaluations, self.commands, self.measures, self.gates)
 
 
 def asked_for(paper: str, scale: str, others: Sequence[str]) -> Reproduce:
@@ -83,10 +77,9 @@ def asked_for(paper: str, scale: str, others: Sequence[str]) -> Reproduce:
 def chosen(
     paper: str, tables: Mapping[str, Table], wanted: Wanted, others: Sequence[str] = ()
 ) -> Chosen:
-    """Return the runs and evaluations that are wanted, with what the evaluations wait for. With
-    `steps` they are short trials of the rows. Every row, a base model too, has the given `seeds`
-    (chosen.seeds_of): a comparison with it then has as many pairs as there are seeds. `others` are
-    overrides of reproduce.yaml. Raises UserError for an unknown table or row."""
+    """Return the runs and evaluations that are wanted, with what the evaluations wait for. Every
+    row has the given `seeds`, a base model too: a comparison with it has a pair for each. `others`
+    are overrides of reproduce.yaml. Raises UserError for an unknown table or row."""
     configs = _configs(paper, tables, wanted, others)
     runs: dict[str, Experiment] = {}
     for x in (x for config in configs for x in sweeps.experiments(config)):
@@ -163,8 +156,7 @@ def _number(key: str, text: str) -> int:
 def listing(
     paper: str, tables: Mapping[str, Table], table: str = "", given: str = ""
 ) -> Iterator[str]:
-    """Yield lines that say what there is to run, with rows and seeds: those `given`, or else those
-    of the sweeps."""
+    """Yield lines that say what there is to run, with rows and seeds (`given`: other ones)."""
     wanted, others = some_of("table", table, tables) or [*tables], seeds_of(given)
     config = asked_for(paper, CLUSTER, ())
     for name in wanted:

@@ -38,6 +38,14 @@ def test_each_rule_warns_first_and_then_stops(wrong, warn, stop):
     assert found(*[bad] * stop, WELL) == []  # only what has not passed
 
 
+def test_memory_that_vllm_keeps_asleep_is_said_and_ends_no_run():
+    bad = WELL | {"asleep_gib": 12.5}
+    assert found(*[WELL | {"asleep_gib": 7.0}] * 9, *[bad] * 2) == []
+    assert found(*[bad] * 500) == [("asleep_gib", 500, False)]
+    (one,) = findings([bad] * 3)
+    assert str(one) == "asleep_gib=12.5: vLLM keeps over 12 GiB while it sleeps, for 3 steps"
+
+
 def test_what_is_not_logged_is_not_judged():
     assert found() == found(*[{"reward": 0.0}] * 200) == found(*[WELL] * 200) == []
 

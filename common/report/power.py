@@ -18,8 +18,7 @@ TIMES = {1: "one seed per row recognises", 3: "three seeds per row recognise"}
 
 
 def settled(paper: str, runs: list[Experiment], reference: Path = REFERENCE) -> pd.DataFrame:
-    """Return the lines of power.csv on the claims that hold in print by the cells that `runs`
-    rerun."""
+    """Return power.csv's lines on claims that hold in print by the cells that `runs` rerun."""
     there = {(x.table, x.name) for x in runs}
     home = ROOT / "papers" / paper
     cells = published(home / "published").dropna(subset=["run"]).groupby("run")
@@ -43,10 +42,9 @@ def unread(paper: str, runs: list[Experiment]) -> list[str]:
 
 
 def power(paper: str, runs: list[Experiment], table: str, reference: Path = REFERENCE) -> list[str]:
-    """Return one line on the claims of `table` (empty: of the rows of `runs`) that a rerun
-    recognises, with as many seeds as the row that has the fewest; none where the runs train no
-    cluster row or rerun no cells of a simulated claim. A line before it names the rows that nothing
-    reads."""
+    """Return a line on the claims of `table` (empty: of these rows) that a rerun recognises, with
+    as many seeds as the row that has the fewest, if there are such claims. A line before it
+    names the rows that nothing reads."""
     trained = [x for x in runs if x.scope == CLUSTER and x.optim.steps > 0]
     seeds = min(Counter(x.name for x in trained).values(), default=0)
     lines = []

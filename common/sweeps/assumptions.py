@@ -101,11 +101,13 @@ def model_size(x: Experiment, a: Assumptions) -> Size:
     or a config.json on this machine."""
     if x.model.pretrain is None:
         return size_at(x.model.path, "model.path", a)
-    p, vocab = x.model.pretrain, a.pretrain_vocab
-    width = p.hidden_size // p.heads * p.kv_heads
-    layer = 2 * p.hidden_size * (p.hidden_size + width) + 3 * p.hidden_size * p.intermediate_size
-    parameters = p.layers * layer + vocab * p.hidden_size
-    return Size(parameters, p.layers, p.hidden_size, width, vocab, p.positions)
+    p = x.model.pretrain
+    sizes = dict(
+        num_attention_heads=p.heads, num_key_value_heads=p.kv_heads, hidden_size=p.hidden_size
+    )
+    sizes |= dict(intermediate_size=p.intermediate_size, num_hidden_layers=p.layers)
+    sizes |= dict(max_position_embeddings=p.positions, vocab_size=a.pretrain_vocab)
+    return size_of_config(sizes | {"tie_word_embeddings": True})
 
 
 def size_at(path: str, key: str, a: Assumptions) -> Size:

@@ -1,16 +1,14 @@
 """Predicts what trainings, evaluations and scoring will take, from tokens, model size and
 accelerator: no torch, no GPU, no network.
 
-GPU-hours are tokens over tokens per second (engines.py). Where a number is not known,
-configs/cost.yaml has a span with its source, and the prediction is a range. At its low end
-responses are shorter, the shares of the accelerator's speed are better and response lengths are
-exponential, so that the longest of n has mean * ln(n) tokens. At its high end one response of each
-batch reaches the limit. `training_factor` is verl's time measured over predicted. docs/speed.md
-compares the range with what others measured. What cannot run is refused (fits.py).
+GPU-hours are tokens over tokens per second (engines.py). What is not known is a span in
+configs/cost.yaml, so the prediction is a range. At its low end responses are shorter, the shares of
+the accelerator's speed are better and response lengths are exponential: the longest of n has
+mean * ln(n) tokens. At its high end one response of each batch reaches the limit. `training_factor`
+is verl's time measured over predicted; docs/speed.md compares the range with what others measured.
 
 Left out: queueing time, restarts, the attention operations of training (they count from some 16,000
-tokens on), communication between GPUs in training, moving what is kept in main memory (`Estimate`'s
-`layout` says that it is), saving checkpoints.
+tokens on), communication between GPUs in training, moving what is in main memory, checkpoints.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -90,13 +88,12 @@ class Estimate:
 
 
 def estimate(x: Experiment, profile: Profile, a: Assumptions) -> Estimate:
-    """Return the predicted cost of one training run. Raises UserError where it cannot run, with
-    the key to change."""
+    """Return the predicted cost of a training. Raises UserError with the key to change."""
     models, prompt = model_sizes(x, a), longest_prompt(x, a)
     size = models[0]
     profile = profile.of(size.parameters)
     gpus = max(1, profile.gpus) if backend(x.backend).needs_gpu else 1
-    fits.check_layout(x, profile, size, prompt, gpus)
+    fits.check_layout(x, profile, size, prompt)
     one = fits.laid_out(x, models, prompt, profile, a)
     width, memory = (one.parallel, one.peak_gb) if one else (1, 0.0)
     ends = [training_s(x, profile, a, models, gpus, width, end) for end in (0, 1)]
@@ -114,12 +111,10 @@ def estimate(x: Experiment, profile: Profile, a: Assumptions) -> Estimate:
 
 def on(x: Experiment, profile: Profile, words: dict) -> Experiment:
     """Return `x` with verl's keys for memory and speed from the profile, from `x` itself and from
-    the command line (`words`), where the later ones win. Raises UserError for any other key.
-
-    Where none of them says how many GPUs share one vLLM in training, it is the fewest that hold the
-    weights, or more where whole heads and the node allow it and each widening makes the training
-    faster by a quarter (GAIN) at both ends of the prediction. A batch's longest response, decoded
-    alone, takes less time there."""
+    the command line (`words`), where the later ones win. Where none says how many GPUs share one
+    vLLM in training, it is the fewest that hold the weights, or more where whole heads and the node
+    allow it and each widening makes the training faster by a quarter (GAIN) at both ends of the
+    prediction. Raises UserError for any other key."""
     if x.backend != "verl":
         return x
     x = replace(x, verl=tuned(profile.verl) | tuned(x.verl) | tuned(words))
@@ -197,15 +192,14 @@ def priced(
     profile: Profile,
     a: Assumptions,
 ) -> Estimate:
-    """Return the cost of a job that computes for `seconds` (low, high) on `gpus` GPUs after its
-    start, stores `stored` bytes and takes `memory` GB."""
+    """Return the cost of a job that computes for `seconds` (low, high) after its start, stores
+    `stored` bytes and takes `memory` GB."""
     hours = [(one + a.start(profile)) / 3600 for one in seconds]
     return Estimate(Range(*hours), gpus, disk_gb=stored / 1e9, memory_gb=memory)
 
 
 def _curve(x: Experiment, a: Assumptions, end: int) -> Iterator[Workload]:
-    """Yield, for each benchmark, what is sampled at the points of the training curve and, with all
-    n samples, after the last step."""
+    """Yield what is sampled of each benchmark at the points of the curve and after the end."""
     points = len(x.eval.curve(x.optim.steps))
     for key, node in x.data.benchmarks.items():
         name = node.get("name", key)  # which the tables may print otherwise
@@ -228,19 +222,15 @@ def _curve(x: Experiment, a: Assumptions, end: int) -> Iterator[Workload]:
 def estimate_evaluations(
     evaluations: Sequence[Evaluate], trained: Experiment, profile: Profile, a: Assumptions
 ) -> Estimate:
-    """Return the predicted cost of one job that evaluates a model that `trained` makes: chunks of
-    problems, of whichever benchmark, on as many engines of one node as have CHUNKS chunks each. The
-    local engine is one. The model is loaded once for each checkpoint. Raises as `estimate`."""
+    """Return the predicted cost of one job that evaluates a model that `trained` makes, loaded once
+    for each checkpoint, on as many engines of one node as have CHUNKS chunks of problems each; the
+    local engine is one."""
     size, unit, name = model_size(trained, a), accelerator(profile, a), trained.model.name
     width = max(_width(e, size, unit, profile, a) for e in evaluations)
     memory = 2 * size.parameters / width / 1e9
-    require(
-        memory <= a.usable_memory * unit.memory_gb,
-        "accelerator",
-        profile.accelerator,
-        f"the weights of {name} take {width * memory:.0f} GB, and an engine has {width} "
-        f"GPU(s) of {unit.memory_gb:g} GB: choose a profile with more memory",
-    )
+    remedy = f"the weights of {name} take {width * memory:.0f} GB, and an engine has {width} "
+    remedy += f"GPU(s) of {unit.memory_gb:g} GB: choose a profile with more memory"
+    require(memory <= a.usable_memory * unit.memory_gb, "accelerator", profile.accelerator, remedy)
     several = all(e.engine == "vllm" for e in evaluations)
     most = profile.gpus_per_node // width if several else 1
     chunks = sum(len(e.sizes(a.benchmark_problems)) for e in evaluations)
@@ -263,13 +253,10 @@ def estimate_evaluations(
             for end, mean in enumerate(means)
         ]
         least = a.start(profile) + took[0] / len(sizes)
-        require(
-            least < 60 * profile.time_min,
-            "batch",
-            e.batch,
-            f"a chunk of so many samples takes {least / 60:,.0f} minutes at least, and an attempt "
-            f"on profile {profile.name} ends after {profile.time_min}; lower it, or raise time_min",
-        )
+        remedy = f"a chunk of so many samples takes {least / 60:,.0f} minutes at least, and an "
+        remedy += f"attempt on profile {profile.name} ends after {profile.time_min}; lower it, or "
+        remedy += "raise time_min"
+        require(least < 60 * profile.time_min, "batch", e.batch, remedy)
         seconds = [one + more for one, more in zip(seconds, took, strict=True)]
         chunk = max(chunk, Range(*took) * (sizes[0] / asked), key=lambda one: one.high)
         stored += asked * e.n * means[1] * a.samples_bytes_per_token
@@ -279,8 +266,7 @@ def estimate_evaluations(
 
 
 def _width(e: Evaluate, size: Size, unit: Accelerator, profile: Profile, a: Assumptions) -> int:
-    """Return how many GPUs share one vLLM: the number that the evaluation states, else the fewest
-    that hold the weights well. Raises UserError for more than a node has."""
+    """Return how many GPUs share one vLLM: as the evaluation states, else the fewest that fit."""
     if e.engine != "vllm":
         return 1
     node, share = max(1, profile.gpus_per_node), a.usable_memory * unit.memory_gb
@@ -297,20 +283,16 @@ def estimate_scoring(
     evaluations: Sequence[Evaluate], trained: Experiment, profile: Profile, a: Assumptions
 ) -> Estimate:
     """Return the predicted cost of one job that scores the samples of a model's evaluations
-    (evaluation/scoring.py): one forward pass in float32 on one GPU. For rare answers (Delta NLL),
-    the base model and the trained model each score a share of the samples. Raises UserError where
-    the weights, the keys and values of TOKENS tokens and three times LOGITS logits do not fit."""
+    (evaluation/scoring.py): one forward pass in float32 on one GPU, by two models for rare answers
+    (Delta NLL). Weights, keys and values of TOKENS tokens and three copies of LOGITS logits fit."""
     size, unit = model_size(trained, a), accelerator(profile, a)
     memory = 4 * size.parameters + 2 * TOKENS * layout.token_bytes(size) + 3 * 4 * LOGITS
     if profile.accelerator == "cpu":
         memory = 4 * size.parameters
-    require(
-        memory / 1e9 <= a.usable_memory * unit.memory_gb,
-        "accelerator",
-        profile.accelerator,
-        f"{trained.model.name} in float32 takes {memory / 1e9:.0f} GB where samples are scored, "
-        f"and one GPU has {unit.memory_gb:g}: choose a profile with more memory",
-    )
+    remedy = f"{trained.model.name} in float32 takes {memory / 1e9:.0f} GB where samples are "
+    remedy += f"scored, and one GPU has {unit.memory_gb:g}: choose a profile with more memory"
+    fits = memory / 1e9 <= a.usable_memory * unit.memory_gb
+    require(fits, "accelerator", profile.accelerator, remedy)
     tokens, stored = [0.0, 0.0], 0.0
     for e in evaluations:
         share, models = (e.eval.rare_share, 2) if e.eval.rare_share else (1, 1)

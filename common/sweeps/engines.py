@@ -39,9 +39,8 @@ class Engine:
 
     def step_s(self, models: list[Size], batch: float, tokens: float, end: int) -> float:
         """Return the seconds in which one engine decodes a token for each of `batch` sequences of
-        `tokens` tokens: all weights and the sequences' keys and values are read once, in bfloat16,
-        and each sequence takes 2 operations per weight. The GPUs of an engine sum the states of all
-        sequences twice a layer. With DLC two models run one after the other."""
+        `tokens` tokens: it reads weights, keys and values once, in bfloat16, makes 2 operations per
+        weight and sequence, and sums the states over its GPUs twice a layer."""
         weights = sum(2 * one.parameters for one in models)
         read = weights + batch * tokens * sum(map(layout.token_bytes, models))
         read_s = read / (self.width * self.unit.bandwidth_gb_s * 1e9)

@@ -31,9 +31,8 @@ class Asked(Protocol):
 
 
 def models(experiments: Iterable[Experiment], commands: Iterable[Command] = ()) -> list[Weights]:
-    """Return the models that the runs load, each once, with the memory networks that have weights
-    of their own. A model that a command makes, and that does not exist yet, is replaced by the
-    model that the command starts from."""
+    """Return the models that the runs load, each once, also memory networks. A model that a command
+    makes, and that does not exist yet, is replaced by the one that the command starts from."""
     runs, starts = list(experiments), {one.makes: one.loads for one in commands}
     found = [
         Weights("loads", starts[x.model.path], None)
@@ -48,8 +47,7 @@ def models(experiments: Iterable[Experiment], commands: Iterable[Command] = ()) 
 
 
 def sets(experiments: Iterable[Experiment], evaluations: Iterable[Evaluate]) -> list[dict]:
-    """Return the configurations of the public sets that are trained and evaluated on, also inside
-    mixtures. A set appears once for each way of reading it."""
+    """Return the public sets of trainings and evaluations, once for each way of reading one."""
     nodes = [node for x in experiments for node in (x.data.train, *x.data.benchmarks.values())]
     nodes += [e.eval.prompts for e in evaluations]
     found = [
@@ -59,29 +57,19 @@ def sets(experiments: Iterable[Experiment], evaluations: Iterable[Evaluate]) -> 
 
 
 def model_is_here(one: Weights, offline: bool) -> None:
-    """Raise UserError for a folder that does not exist and, if `offline`, for a hub model whose
-    weights are not in the cache."""
+    """Raise UserError for a missing folder and, if `offline`, a hub model that is not cached."""
     key, path, revision = one
     if Path(path).exists():
         return
-    require(
-        not path.startswith(("/", ".", "~")) and path.count("/") <= 1,
-        key,
-        path,
-        "no such folder here; give one that all nodes see, or a hub id",
-    )
-    require(
-        not offline or cached(path, revision),
-        key,
-        path,
-        f"HF_HUB_OFFLINE is set and the model is not in the cache; where the hub can be "
-        f"reached run: hf download {path}{f' --revision {revision}' if revision else ''}",
-    )
+    remedy = "no such folder here; give one that all nodes see, or a hub id"
+    require(not path.startswith(("/", ".", "~")) and path.count("/") <= 1, key, path, remedy)
+    remedy = "HF_HUB_OFFLINE is set and the model is not in the cache; where the hub can be "
+    remedy += f"reached run: hf download {path}{f' --revision {revision}' if revision else ''}"
+    require(not offline or cached(path, revision), key, path, remedy)
 
 
 def all_is_here(found: Asked, offline: bool) -> None:
-    """Raise UserError for a model that is not here (`model_is_here`) and, if `offline`, for a set
-    that is neither a local file nor cached."""
+    """Raise UserError for a model and, if `offline`, a set that is not here."""
     for one in models(found.runs, found.commands.values()):
         model_is_here(one, offline)
     for node in sets(found.runs, found.evaluations) if offline else []:
@@ -89,8 +77,7 @@ def all_is_here(found: Asked, offline: bool) -> None:
 
 
 def prefetch(found: Asked) -> None:
-    """Download what is missing, for machines without a network, and read every set once. HF_HOME is
-    respected. Raises UserError at the end, naming what could not be downloaded or read."""
+    """Download what is missing and read every set once. Raises UserError that names what failed."""
     loaded = models(found.runs, found.commands.values())
     nodes = sets(found.runs, found.evaluations)
     wanted = [(f"model {one.path}", partial(_model, one)) for one in loaded]

@@ -1,7 +1,5 @@
-"""Runs jobs side by side on one machine. `schedule` is used for the GPUs of a machine without SLURM
-(slurm/local_gpus.py). `run_all` runs one task per core, in worker processes that import modules
-once. `chained` plans jobs that SLURM runs.
-"""
+"""Jobs side by side: `schedule` on the GPUs of a machine (slurm/local_gpus.py), `run_all` on its
+cores, `chained` for SLURM."""
 
 import multiprocessing
 import os
@@ -40,14 +38,11 @@ def schedule(
     ended: Callable[[], Iterable[tuple[str, bool]]],
     lost: Callable[[Scheduled, list[str]], None],
 ) -> list[str]:
-    """Begin every job on places of its own, once the jobs that it waits for have ended. Return the
-    keys of the failed jobs. A failure stops only the jobs that need the failed one.
-
-    Jobs begin in their order: a job that finds too few free places is not overtaken by a later one,
-    or it might wait for ever. `ended` waits a while and yields each job that has ended since as
-    (key, whether it succeeded). `lost` is called with each job that never begins and the keys of
-    the failed jobs that it needs. An exception in a callback ends the schedule.
-    """
+    """Begin every job on places of its own, once the jobs that it waits for have ended, in their
+    order: one that finds too few free places is not overtaken, or it might wait for ever. Return
+    the keys of the failed jobs. `ended` waits a while and yields (key, whether it succeeded) of
+    each job that has ended since; `lost` is called with each job that never begins and the failed
+    jobs that it needs. An exception in a callback ends the schedule."""
     waiting, running, done, failed = list(jobs), dict[str, list[str]](), set[str](), set[str]()
 
     def next_job() -> Scheduled | None:
@@ -94,11 +89,10 @@ class Job(Protocol):
 def chained(
     jobs: Sequence[Job], takes: Mapping[str, tuple[int, float]], places: int
 ) -> dict[str, list[str]]:
-    """Return the keys of the jobs, each after what it waits for and as soon as that, with the jobs
-    that it must also follow so that at most `places` places are in use at once, whatever each job
-    takes: the last jobs of the places that it takes over. These are those that are predicted to be
-    free when it may start, or first. `takes`: places and predicted hours of a job, where it takes
-    any."""
+    """Return the keys of the jobs, each after what it waits for, with the jobs that it must also
+    follow so that at most `places` places are in use at once, whatever each job takes: the last
+    ones of the places that are predicted to be free when it may start, or first. `takes`: places
+    and predicted hours of a job, where it takes any."""
     last, ends = [(0.0, "")] * places, dict[str, float]()  # free from which hour, after which job
     left, found = [*jobs], dict[str, list[str]]()
     while left:
@@ -117,8 +111,7 @@ def chained(
 
 
 def last_end(jobs: Sequence[Job], hours: Mapping[str, float]) -> float:
-    """Return the hour in which the last of the jobs ends if each starts as soon as it may; they
-    stand in an order in which each can."""
+    """Return the hour in which the last job ends if each starts as soon as it may, in order."""
     ends = {"": 0.0}
     for job in jobs:
         start = max(ends.get(name, 0.0) for name in ("", *job.needs, *job.follows))
@@ -127,12 +120,9 @@ def last_end(jobs: Sequence[Job], hours: Mapping[str, float]) -> float:
 
 
 def run_all(tasks: Sequence[Call], workers: int) -> None:
-    """Run every task, each on one thread.
-
-    A task may return a short text about its outcome, which is printed instead of "done". The
-    failure of a task stops only those that need it. At the end a UserError names the failed tasks.
-    Ctrl-C stops all workers; what they have stored is kept.
-    """
+    """Run every task, each on one thread, and print what it returns, or "done". The failure of a
+    task stops only those that need it. At the end a UserError names the failed tasks. Ctrl-C stops
+    all workers; what they have stored is kept."""
     from rich.console import Console
     from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
 

@@ -12,6 +12,8 @@ from engines import T, configured, experiment, mini_batch, random_model, trainin
 from verl.utils import tensordict_utils as tu
 from verl.workers.utils.padding import left_right_2_no_padding
 
+from common.backends.verl import rows
+from common.backends.verl import worker as worker_module
 from common.backends.verl.worker import PolicyWorker
 
 MU, TEMPERATURE = 0.5, 1.3
@@ -32,6 +34,26 @@ def parts(tmp_path_factory):
         rollout=SimpleNamespace(engine_kwargs=SimpleNamespace(vllm=overrides))
     )
     return *networks, worker, mini_batch(networks[0])
+
+
+def test_what_vllm_holds_asleep_is_among_the_metrics_of_an_update(parts, monkeypatch):
+    worker, batch = parts[2], parts[3].to_tensordict()
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (20 * 2**30, 80 * 2**30))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: 55 * 2**30)
+    assert worker_module.asleep_gib() == {}  # there is no GPU
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    found = worker_module.asleep_gib()
+    monkeypatch.undo()
+    monkeypatch.setattr(worker_module, "asleep_gib", lambda: found)
+    batch["old_log_probs"] = batch["rollout_log_probs"] = probabilities(parts, 0.0).log()
+    data = left_right_2_no_padding(batch)
+    tu.assign_non_tensor(data, temperature=1.0, calculate_entropy=False, mini_batch_size=len(batch))
+    worker.actor.set_loss_fn(worker_module.cross_entropy)
+    worker.enable_routing_replay = False
+    metrics = tu.get(worker.update_actor(data), "metrics")
+    data = {"actor/asleep_gib": metrics["asleep_gib"], rows.PREFIX + "reward": 0.5}
+    row = rows.curve_row({"step": 1, "data": data})
+    assert row == {"step": 1, "asleep_gib": 5.0, "reward": 0.5}
 
 
 @torch.no_grad()

@@ -64,6 +64,20 @@ def test_what_fails_costs_the_other_parts_nothing_and_is_the_end(day, monkeypatc
         day()
 
 
+def test_vllm_is_timed_on_as_many_gpus_as_there_are(tmp_path, monkeypatch):
+    says = 'for word; do case "$word" in --output-json=*) out=${word#*=} ;; --batch-size=*) '
+    says += """n=${word#*=} ;; esac; done; echo "{\\"avg_latency\\": $n}" > "$out"; echo "$@\""""
+    (tmp_path / "vllm").write_text(f"#!/bin/sh\n{says}\n")
+    (tmp_path / "vllm").chmod(0o755)
+    monkeypatch.setattr(gpu_day.sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr(gpu_day.torch.cuda, "device_count", lambda: 3)
+    day = gpu_day.Day([], tmp_path, 3600.0, 1, SMOKE)
+    assert gpu_day.widths(day) == "4 measurements"
+    rows = pd.read_csv(day.folder / "vllm.csv")
+    assert rows.to_numpy().tolist() == [[1, 1, 1], [1, 256, 256], [2, 1, 1], [2, 256, 256]]
+    assert "--tensor-parallel-size=2 --batch-size=256" in (day.folder / "vllm.txt").read_text()
+
+
 def test_what_is_missing_is_said_before_any_compute():
     for word in ("programme=huge", "minutes=soon"):
         with refuses(*word.split("=")):

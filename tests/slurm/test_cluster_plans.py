@@ -70,6 +70,16 @@ def test_32_billion_weights_fit_eight_large_gpus(name):
 
 
 @pytest.mark.sweep
+def test_a_chunk_above_an_hour_is_said(tmp_path):
+    jobs, profile, lines = jobs_of("fade", "cluster_32b"), load_profile("h100-2x8"), []
+    dry_run.show(jobs, paper="fade", profile=profile, root=tmp_path, say=lines.append)
+    said = [line for line in lines if " minutes a chunk" in line]
+    whole = [line for line in said if "(above an hour, since a problem has one chunk)" in line]
+    assert [line.split(",")[0].strip() for line in whole] == ["cwm32b_grpo"]
+    assert len([line for line in said if "(above an hour)" in line]) == len(said) - len(whole) > 0
+
+
+@pytest.mark.sweep
 def test_the_nodes_of_the_paper_hold_its_32_billion_weights():
     """On twelve nodes or all thirty-two, 8 GPUs share each sequence."""
     rows = runs("fade", "cluster_32b")
@@ -91,5 +101,5 @@ def test_maze_rows_are_jobs_of_one_gpu(tmp_path):
     assert {seen.estimates[key].gpus for key in trained} == {1}
     dry_run.show(jobs, paper="f_grpo", profile=profile, root=tmp_path, say=lines.append)
     asked_for = "\n".join(lines).split("== training")[1]
-    for line in ("--array=0-15%16", "--gpus-per-node=1", "--cpus-per-task=12", "--mem=125GB"):
+    for line in ("--array=0-15", "--gpus-per-node=1", "--cpus-per-task=12", "--mem=125GB"):
         assert f" {line} " in asked_for

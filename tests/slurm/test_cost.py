@@ -224,7 +224,7 @@ def test_dry_run_prints_jobs_scripts_and_costs_and_writes_nothing(big, tmp_path,
     assert " --dependency=afterok:" in text
     assert " --dependency=afterany:EVERY-JOB-ABOVE " in text
     assert text.count("\nsbatch ") == 3
-    assert "# ... and 1 more array(s) like it" in text
+    assert "# ... and 1 more array(s)" in text
     assert not (tmp_path / "new").exists()
 
 
@@ -341,7 +341,7 @@ def test_many_gpu_hours_are_submitted_on_demand_alone(big, tmp_path, monkeypatch
     root = tmp_path / "new"
     runs = [replace(big, seed=seed) for seed in range(1, 33)]
     hours = total(cost.estimate(x, profile, assumptions()).gpu_hours for x in runs)
-    assert hours.high > submission.ASKED
+    assert hours.high > slurm_cost.ASKED
     with refuses("yes", "false"):
         submit(Chosen(runs, []), paper="f_grpo", profile=profile, root=root)
     assert not [*root.glob("*")]

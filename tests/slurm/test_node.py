@@ -60,7 +60,9 @@ def test_each_check_names_its_key_and_what_it_saw(bad, key, says):
 
 def test_the_sum_over_all_gpus_is_judged():
     need = replace(H100, nodes=2, reduce="nccl")
-    assert reduction(need, {"count": 4, "gb_per_s": 321.4}, "").problem == ""
+    for need_of, speed, slow in ((need, 321.4, False), (need, 4.2, True), (H100, 4.2, False)):
+        seen = reduction(replace(need_of, reduce="nccl"), {"count": 4, "gb_per_s": speed}, "")
+        assert (seen.problem, "warning: below 20 GB/s" in seen.seen) == ("", slow)
     assert reduction(need, None, "E").problem.startswith("nccl=E: a sum over 4 processes on 2 node")
 
 

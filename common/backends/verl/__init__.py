@@ -9,15 +9,10 @@ trainer. Only this folder and rlvr_papers/verl.py import verl.
                  (verifier); v1.py has what we use of verl's V1 trainer
     stock.py     our methods in runs of verl that are not ours (rlvr_papers/verl.py)
 
-Differences from the local backend: the KL estimator is verl's, which clamps the log-ratio. The
-entropy bonus and the KL term are verl's too, and are aggregated as the policy loss is.
-
 No result depends on the number of GPUs or on what verl packs into a pass. Our trainer computes
 token weights (CW-GRPO, also its repository's version; Clip-Cov) before verl packs, for the only
 optimiser step of a rollout. Refused: token weights if optim.mini_batches > 1.
 
-Left out: asynchronous training (FADE sec 11.1). verl's trainer.v1.trainer_mode=separate_async has
-separate samplers, but it hands weights over only by nccl, nixl, kimi or mooncake, each of which
-needs a GPU or RDMA (naive is refused), so it could not be tried here. Our trainer, which keeps a
-controller's state and refuses incomplete batches, is a subclass of verl's synchronous trainer.
+The KL estimator is verl's, which clamps the log-ratio. The entropy bonus and the KL term are verl's
+too, and are aggregated as the policy loss is. Left out: asynchronous training (FADE sec 11.1).
 """

@@ -1,9 +1,7 @@
 """One response to one prompt from verl's vLLM server, with the token ids that our engines use.
 
-verl's own agent loops render a chat template. Our prompts are the text that the model continues,
-and a template, if there is one, is in this text already. So the text is encoded here as
-`common/rollout/local.py` does it (no template, no special tokens), and the ids go to the server as
-they are.
+verl's own agent loops render a chat template. A prompt of ours has it already, if there is one, and
+is encoded here as `common/rollout/local.py` does it, without a template or special tokens.
 """
 
 from uuid import uuid4

@@ -107,10 +107,9 @@ def train(
 
 
 def validation_s(rows: list[dict], every: int) -> float:
-    """Return what a validation adds to a step while a run with this curve makes the step before
-    one, in seconds: 0.6 of the longest so far, since slurm/stop.py wants twice as much time left. A
-    validation hears no stop. One that does not fit is left to the next launch
-    (`launch_settings`)."""
+    """Return the seconds that a validation, which hears no stop, adds to the step before it: 0.6 of
+    the longest so far, since slurm/stop.py wants twice as much time left. One that does not fit is
+    left to the next launch (`launch_settings`)."""
     due = (rows[-1]["step"] + 1) % every == 0 if rows else False
     return 0.6 * max((row.get("evaluation_seconds", 0.0) for row in rows), default=0.0) * due
 
@@ -118,8 +117,7 @@ def validation_s(rows: list[dict], every: int) -> float:
 def one_launch(
     x: Experiment, run: Run, place: config.Place, settings: dict, note, on_step: Callable
 ) -> None:
-    """Start verl once and store its metrics until it ends. If it fails, the error says how to
-    resume."""
+    """Start verl once and store its metrics until it ends. An error says how to resume."""
     composed = config.compose(settings)
     write(run.path / "verl.yaml", OmegaConf.to_yaml(composed, resolve=True))
     curve, step = run.path / "metrics.jsonl", checkpointed(place.work)
@@ -161,8 +159,7 @@ def again(x: Experiment, step: int) -> str:
 
 
 def place_of_this_machine(x: Experiment, folder: Path) -> config.Place:
-    """Return the Place of this machine or of this SLURM allocation. Raises UserError where there is
-    no GPU to use, or where there are too few CPUs for its GPUs."""
+    """Return the Place of this machine or allocation. Raises UserError without GPUs or CPUs."""
     stand = stand_in()
     if stand is not None:
         return stand.place(x, folder)
@@ -194,19 +191,13 @@ def joined() -> int:
 
 
 def prepare(x: Experiment, place: config.Place) -> tuple[int, int]:
-    """Write the prompts, make a tiny model if it is missing, and return the longest prompt and the
-    model's context, both in tokens.
-
-    Raises UserError for a prompt that leaves no room for a response, and for fewer prompts than a
-    step takes.
-    """
+    """Write the prompts, make a tiny model if it is missing, and return the tokens of the longest
+    prompt and of the model's context. Raises UserError for a prompt that leaves no room for a
+    response, and for fewer prompts than a step takes."""
     train_prompts, benchmarks = prompts(x)
-    require(
-        x.sampling.prompts <= len(train_prompts),
-        "sampling.prompts",
-        x.sampling.prompts,
-        f"verl takes a step's prompts from one epoch, and there are {len(train_prompts)}",
-    )
+    remedy = f"verl takes a step's prompts from one epoch, and there are {len(train_prompts)}"
+    fits = x.sampling.prompts <= len(train_prompts)
+    require(fits, "sampling.prompts", x.sampling.prompts, remedy)
     if x.model.pretrain is not None:
         load_model(x.model, Path(x.results_dir).resolve(), "cpu")
     tokenizer, described = facts(place.model, "model.path")
@@ -221,8 +212,7 @@ def prepare(x: Experiment, place: config.Place) -> tuple[int, int]:
 def layout_keys(
     x: Experiment, place: config.Place, longest: int, chosen: dict
 ) -> dict[str, object]:
-    """Return verl's keys that fit the memory of these GPUs (layout.py). There are none for a model
-    whose sizes transformers cannot tell."""
+    """Return verl's keys that fit the memory of these GPUs; none for a model of unknown sizes."""
     stand = stand_in()
     if stand is not None:
         return stand.settings(x, place)
@@ -236,11 +226,8 @@ def layout_keys(
 
 
 def launch_settings(x: Experiment, work: Path) -> dict | None:
-    """Return what the next start of verl must do; None when nothing is left to do.
-
-    verl evaluates after it has saved. If it is killed in between, it would never make up for the
-    missing evaluation by itself.
-    """
+    """Return what the next start of verl must do; None when nothing is left. verl evaluates after
+    it has saved, and does not make up for an evaluation if it is killed in between."""
     step = checkpointed(work)
     earlier = work.parent / "eval" / f"step-{step:05d}-counts.csv"  # of a shorter run
     missing = not ((work / "validation" / f"{step}.jsonl").exists() or earlier.exists())

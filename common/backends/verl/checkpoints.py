@@ -28,8 +28,7 @@ def checkpointed(work: Path) -> int:
 
 
 def require_gpus(work: Path, gpus: int) -> None:
-    """Raise UserError for a run that verl has saved on another number of GPUs: each has saved its
-    part of the states, and verl loads no other's (fsdp_checkpoint_manager.py)."""
+    """Raise UserError for a run that was saved on another number of GPUs: each loads its own."""
     step = checkpointed(work)
     file = work / "checkpoints" / f"global_step_{step}" / "actor" / "fsdp_config.json"
     saved = json.loads(file.read_text())["world_size"] if file.exists() else gpus

@@ -16,7 +16,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from common.backends import snapshots
 from common.backends.verl import tuning
-from common.backends.verl.layout import BATCHED, PACKED, SEQUENCES, STORAGE_UNITS
+from common.backends.verl.layout import BATCHED, PACKED, SEQUENCES, STORAGE_UNITS, check_shares
 from common.config.schema import Method
 from common.errors import UserError, require
 from common.experiment import Experiment
@@ -35,6 +35,7 @@ AGG_MODES = {
     "common.losses.aggregate.token_sum": "seq-mean-token-sum-norm",
 }
 LOSS = "actor_rollout_ref.actor.policy_loss"
+RATIO = "algorithm.rollout_correction.rollout_is"
 NEW = (  # keys that verl's tree leaves to the user; any other unknown key is an error
     "algorithm.method",
     "algorithm.reward_correct",
@@ -89,6 +90,7 @@ def settings(
     trained = min(prompt_tokens + x.sampling.max_tokens, context)
     mini = x.sampling.prompts // x.optim.mini_batches
     other_temperature = x.sampling.reported != x.sampling.temperature
+    cap = x.method.sampler.importance_cap if x.method.sampler else None
     values = {
         "x": asdict(x) | {"run_id": x.run_id},
         "place": {name: getattr(place, name) for name in ("nodes", "gpus", "cpus", "device")},
@@ -125,20 +127,9 @@ def settings(
         "reward.custom_reward_function.reward_kwargs": {
             "described": str(place.work / "judge.json")
         },
+        # min(pi_theta / pi_sample, cap) multiplies each token's loss
+        **({RATIO: "token", f"{RATIO}_threshold": cap} if cap is not None else {}),
         **launch,
-        **_importance(x),
-    }
-
-
-def _importance(x: Experiment) -> dict[str, object]:
-    """Return the keys of min(pi_theta / pi_sample, cap), which multiplies each token's loss where a
-    memory network with a cap takes part in sampling [method.sampler.importance_cap]."""
-    sampler = x.method.sampler
-    if sampler is None or sampler.importance_cap is None:
-        return {}
-    return {
-        "algorithm.rollout_correction.rollout_is": "token",
-        "algorithm.rollout_correction.rollout_is_threshold": sampler.importance_cap,
     }
 
 
@@ -148,9 +139,8 @@ def in_bfloat16(value: float) -> float:
 
 
 def learning_rate(x: Experiment) -> float:
-    """Return optim.lr, equalised with `optim.equalise_to` (FADE Table 2): one learning rate for the
-    whole run. A method with a controller gets the rate of its first step (`rate.at_start`), whereas
-    the local backend follows the controller from step to step."""
+    """Return optim.lr, equalised with `optim.equalise_to` (FADE Table 2). A method with a
+    controller keeps the rate of its first step; the local backend follows the controller."""
     bound = x.bound
     return rate.equalised(
         x.optim.lr,
@@ -185,41 +175,19 @@ def loss(method: Method) -> dict:
 
 def check(x: Experiment, *, nodes: int, gpus: int) -> None:
     """Raise UserError for what verl cannot do on `nodes` nodes with `gpus` GPUs each."""
-    node, gpus, shared = gpus, nodes * gpus, tuning.sequence_parallel(tuning.tuned(x.verl))
-    require(
-        node % shared == 0,
-        f"verl.{tuning.SEQUENCE}",
-        shared,
-        f"must divide the {node} GPU(s) of a node",
-    )
-    responses = x.sampling.prompts // x.optim.mini_batches * x.sampling.group_size
-    require(
-        responses % (gpus // shared) == 0,
-        "sampling.prompts",
-        x.sampling.prompts,
-        f"a mini-batch has {responses} responses, which {gpus} GPUs cannot share evenly; change "
-        "sampling.prompts, sampling.group_size, optim.mini_batches or the number of GPUs, or let "
-        f"GPUs share a sequence: verl.{tuning.SEQUENCE}",
-    )
+    check_shares(x, nodes=nodes, gpus=gpus)
     sampler = x.method.sampler
-    require(
-        sampler is None or sampler.remember == "kept" or x.sampling.dynamic_batches == 1,
-        "method.sampler.remember",
-        "all",
-        "verl drops the groups that dynamic sampling evicts before a memory network could learn "
-        "them; use kept, or backend=local",
-    )
+    remedy = "verl drops the groups that dynamic sampling evicts before a memory network could "
+    remedy += "learn them; use kept, or backend=local"
+    fits = sampler is None or sampler.remember == "kept" or x.sampling.dynamic_batches == 1
+    require(fits, "method.sampler.remember", "all", remedy)
     aggregation = x.method.aggregation["_target_"]
     known = f"verl knows {list(AGG_MODES)}"
     require(aggregation in AGG_MODES, "method.aggregation._target_", aggregation, known)
     for part in ("advantage", "loss", "controller"):
         target = (getattr(x.method, part) or {}).get("_target_", "")
-        require(
-            ".py:" not in target,
-            f"method.{part}._target_",
-            target,
-            "verl's processes start in other folders; name the function by its module",
-        )
+        remedy = "verl's processes start in other folders; name the function by its module"
+        require(".py:" not in target, f"method.{part}._target_", target, remedy)
     if not parts(x.method, x.sampling.group_size)["algorithm.token_weights"]:
         return
     # trainer.py multiplies the advantages with the weights before verl packs, so no result depends
@@ -244,8 +212,7 @@ def check(x: Experiment, *, nodes: int, gpus: int) -> None:
 
 
 def _function(node: dict | None) -> dict:
-    """Return one part of a method as plugin.py reads it. The key is not `_target_`, because verl
-    would have Hydra call that function."""
+    """Return a part of a method for plugin.py; at `_target_` verl would have Hydra call it."""
     return {"function" if key == "_target_" else key: value for key, value in (node or {}).items()}
 
 
@@ -270,18 +237,14 @@ def defaults() -> DictConfig:
 
 
 def compose(changes: dict[str, object]) -> DictConfig:
-    """Return verl's `ppo_trainer` configuration with `changes`. Raises UserError for a key that the
-    installed version of verl does not have."""
+    """Return verl's configuration with `changes`. Raises UserError for a key that it lacks."""
     config = deepcopy(defaults())
     with open_dict(config):
         for key, value in changes.items():
             parent, _, name = key.rpartition(".")
             node = OmegaConf.select(config, parent)
-            require(
-                key in NEW or (isinstance(node, DictConfig) and name in node.keys()),  # noqa: SIM118
-                key,
-                value,
-                f"this version of verl has no such key; it was written for 0.9.1, {SETUP}",
-            )
+            remedy = f"this version of verl has no such key; it was written for 0.9.1, {SETUP}"
+            fits = key in NEW or (isinstance(node, DictConfig) and name in node.keys())  # noqa: SIM118
+            require(fits, key, value, remedy)
             OmegaConf.update(config, key, value, force_add=True)
     return config

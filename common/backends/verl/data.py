@@ -20,10 +20,9 @@ ROWS = 10_000  # of a row group: above 2 GiB of nested texts in one, a parquet c
 
 
 def rows(chosen: list[Prompt], source: str, limits: list[int], file: BinaryIO) -> list[dict]:
-    """Return rows with verl's columns, and append their references to `file`. `prompt` is a list of
-    messages (agent.py takes its only text), `data_source` is `source`, `reward_model.ground_truth`
-    is the byte of the file where the reference begins. `extra_info` goes with each sample and also
-    holds the limit of its response in tokens."""
+    """Return rows with verl's columns, and append their references to `file`. agent.py takes the
+    only text of `prompt`; `reward_model.ground_truth` is the byte of the file where the reference
+    begins; `extra_info` holds the limit of the response in tokens."""
     found = []
     for index, (prompt, limit) in enumerate(zip(chosen, limits, strict=True)):
         row = {
@@ -44,19 +43,16 @@ def reference(file: BinaryIO, start: int) -> str:
 
 
 def prompt_lengths(chosen: list[Prompt], tokenizer, context: int) -> list[int]:
-    """Return the number of tokens of each prompt. Raises UserError for a prompt of which the
-    tokenizer knows nothing, and for a prompt that fills the model's context."""
+    """Return the number of tokens of each prompt. Raises UserError for none, and for too many."""
     texts = [prompt.text for prompt in chosen]
     counts = [len(ids) for ids in input_ids(tokenizer, texts)]
     for prompt, count in zip(chosen, counts, strict=True):
         require(count > 0, "prompt id", prompt.id, "has no token that the model's tokenizer knows")
-        require(
-            count < context,
-            "prompt id",
-            prompt.id,
-            f"has {count} tokens, and the model reads {context}: no room for a response; drop it "
-            "(max_prompt_tokens of its data set) or take a model with a longer context",
+        remedy = f"has {count} tokens, and the model reads {context}: no room for a response; "
+        remedy += (
+            "drop it (max_prompt_tokens of its data set) or take a model with a longer context"
         )
+        require(count < context, "prompt id", prompt.id, remedy)
     return counts
 
 
@@ -64,11 +60,8 @@ def write_parquet(
     x: Experiment, folder: Path, train: list[Prompt], benchmarks: dict, tokenizer, context: int
 ) -> int:
     """Write `train.parquet` and `val.parquet`, with the benchmarks one after another, and their
-    references, and return the longest prompt in tokens.
-
-    A response may have max_tokens tokens, or what a long prompt leaves of the model's `context`, if
-    that is less. Raises UserError as `prompt_lengths` does.
-    """
+    references, and return the longest prompt in tokens. A response may have max_tokens tokens, or
+    what a long prompt leaves of the model's `context`, if that is less."""
     tables, longest = {"train": [], "val": []}, 0
     with writing(folder / REFERENCES) as file:
         for source, chosen in {TRAIN: train, **benchmarks}.items():

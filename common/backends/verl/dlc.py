@@ -18,10 +18,9 @@ FOLDER = "memory"  # in the work folder: the memory network before the first ste
 
 
 def prepare(x: Experiment, work: Path, policy: tuple, longest: int) -> None:
-    """Write the memory network as it is before the first step, if the method has one. If the method
-    gives a checkpoint, only check its vocabulary and context. `policy` is (configuration,
-    tokenizer), `longest` is the most tokens of a prompt and its response. Raises UserError where
-    the checkpoint does not fit."""
+    """Write the memory network as it is before the first step, if the method has one, or check the
+    checkpoint that it gives. `policy`: (configuration, tokenizer); `longest`: the most tokens of a
+    prompt and its response."""
     sampler = x.method.sampler
     if sampler is None:
         return
@@ -52,10 +51,8 @@ def settings(x: Experiment, work: Path, policy: str) -> dict[str, object]:
     joint = vllm_dlc.description(
         AutoConfig.from_pretrained(policy), AutoConfig.from_pretrained(path), sampler.mu
     )
+    engine = "actor_rollout_ref.rollout.engine_kwargs"
     return {
-        "actor_rollout_ref.rollout.engine_kwargs.vllm.hf_overrides": joint,
-        "actor_rollout_ref.rollout.engine_kwargs.memory": {
-            "path": path,
-            "lr": sampler.lr,  # AdamW's learning rate, constant
-        },
+        f"{engine}.vllm.hf_overrides": joint,
+        f"{engine}.memory": {"path": path, "lr": sampler.lr},  # AdamW's, constant
     }

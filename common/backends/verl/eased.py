@@ -24,8 +24,8 @@ LEAST = 0.3  # vLLM's share of a GPU is not made smaller; our choice
 
 
 def shortest(x: Experiment, settings: dict, prompt: int, context: int) -> float:
-    """Return the tokens of the shortest pass: a GPU's part of one prompt with a response of full
-    length. The value is infinite where verl does not pack by tokens."""
+    """Return the tokens of the shortest pass: a GPU's part of the longest prompt with its response.
+    It is infinite where verl does not pack by tokens."""
     if not settings[f"{ACTOR}.use_dynamic_bsz"]:
         return math.inf
     longest = min(prompt + x.sampling.max_tokens, context)
@@ -48,8 +48,7 @@ def shortened(settings: dict, work: Path, shortest: float) -> dict[str, object]:
 
 
 def note(work: Path, failure: str, settings: dict, shortest: float) -> bool:
-    """Record in `work` what changes if memory ran out in a start with these `settings`. Return
-    whether it did and the next start changes something."""
+    """Record in `work` what the next start changes if memory ran out; return whether it does."""
     change = None
     if HOST.search(failure):
         return False

@@ -68,9 +68,8 @@ class ExperimentTrainer(MethodTrainer):
         return super()._step_once(metrics, *arguments)
 
     def step(self, *arguments):
-        """Make verl's step. After it, the run saves if a checkpoint is due or this step's model is
-        kept, and it saves, logs and ends if a stop was requested. An evaluation that would be due
-        then is left to the next launch (backend.launch_settings)."""
+        """Make verl's step, and save if a checkpoint is due, this step's model is kept, or a stop
+        was requested, which leaves a due evaluation to the next launch."""
         batch = super().step(*arguments)
         trainer, step = self.config.trainer, self.global_steps
         self.asked = (Path(trainer.default_local_dir).parent / STOP).exists()
@@ -105,9 +104,8 @@ class ExperimentTrainer(MethodTrainer):
         self._keep_model()  # for a run that was killed after it had saved
 
     def _keep_model(self) -> None:
-        """Export the step's model, if the experiment asks for it, while the GPUs go on. backend.py
-        exports the last step's model. A run that ends during an export repeats it at its next
-        start."""
+        """Export the step's model, if the experiment asks for it, while the GPUs go on. A run that
+        ends meanwhile does so at its next start."""
         trainer, step = self.config.trainer, self.global_steps
         if step not in trainer.keep_models:
             return
@@ -118,8 +116,7 @@ class ExperimentTrainer(MethodTrainer):
             self.exported = self.exports.submit(export, actor, path, trainer.device)
 
     def _compute_advantage(self, batch, metrics: dict):
-        """Compute the advantages and log our metrics. Refuse a batch in which a response is
-        missing: verl would pad it and train on it."""
+        """Compute the advantages and log our metrics. Refuse a batch that lacks a response."""
         real = v1.real(batch)
         groups, size = self.config.data.train_batch_size, self.config.actor_rollout_ref.rollout.n
         if len(real) != groups * size:
@@ -142,9 +139,8 @@ class ExperimentTrainer(MethodTrainer):
         return super()._compute_advantage(batch, metrics)
 
     def _compare_sampler(self, batch) -> dict[str, float]:
-        """Return how far the sampler is from the calibrated distribution of the trainer. verl
-        compares it with the policy, without the memory. One response a GPU is compared, since both
-        networks' logits of all tokens would not fit."""
+        """Return how far the sampler is from the trainer's calibrated distribution; verl compares
+        it with the policy. One response a GPU: the logits of both networks for all do not fit."""
         shared = self.config.actor_rollout_ref.actor.ulysses_sequence_parallel_size
         count = self.actor_rollout_wg.world_size // shared
         part = batch.select_keys(batch.keys[:: len(batch) // count][:count])
@@ -170,8 +166,7 @@ class ExperimentTrainer(MethodTrainer):
         self._set_memory_weight(None)
 
     def _set_memory_weight(self, mu: float | None) -> None:
-        """Set the weight mu of the memory network in every vLLM engine; None means the method's own
-        mu."""
+        """Set the memory network's weight in every vLLM engine; None: the method's own."""
         if self.memory:
             engine = self.config.actor_rollout_ref.rollout.engine_kwargs.vllm
             mu = engine.hf_overrides.memory_mu if mu is None else mu
@@ -179,8 +174,7 @@ class ExperimentTrainer(MethodTrainer):
             ray.get([s.collective_rpc.remote("set_memory_weight", args=(mu,)) for s in servers])
 
     def _validate(self) -> dict:
-        """Run verl's validation, with eval.n samples a problem after the last step, else
-        eval.curve_n."""
+        """Validate with eval.n samples a problem after the last step, else eval.curve_n."""
         last = self.global_steps >= self.total_training_steps
         whole = self.config.actor_rollout_ref.rollout.val_kwargs.n
         self.val_dataset.dataframe = set_samples(
@@ -190,9 +184,8 @@ class ExperimentTrainer(MethodTrainer):
 
     @staticmethod
     def _write_generations(*given):
-        """Write verl's file of a validation's samples, <folder>/<step>.jsonl, in a folder next to
-        it first. verl writes for seconds, and a file that a kill has cut short would pass for a
-        finished evaluation."""
+        """Write verl's file of a validation's samples in another folder first: a file that a kill
+        has cut short would pass for a finished evaluation."""
         *samples, folder, step = given
         unfinished = Path(folder, "unfinished")
         MethodTrainer._write_generations(*samples, unfinished, step)
@@ -200,8 +193,7 @@ class ExperimentTrainer(MethodTrainer):
         (unfinished / name).replace(Path(folder, name))
 
     def _val_metrics_update(self, data_sources, _uids, extra: dict, *_, **__) -> dict:
-        """Return only pass@1 and the number of samples. verl's best@k resamples with replacement;
-        our pass@k is counted from the samples when the run ends."""
+        """Return only pass@1 and the number of samples; verl's best@k is biased."""
         right: dict[str, list[bool]] = {}
         for name, outcome in zip(data_sources, extra["outcome"], strict=True):
             right.setdefault(name, []).append(outcome == "correct")
@@ -210,16 +202,15 @@ class ExperimentTrainer(MethodTrainer):
 
 
 def set_samples(dataframe, n: int):
-    """Return the validation rows, each with a request for `n` samples, which verl reads from the
-    column `__rollout_n__`."""
+    """Return the validation rows with `n` samples each, in the column that verl reads."""
     if "__rollout_n__" in dataframe.column_names:
         dataframe = dataframe.remove_columns("__rollout_n__")
     return dataframe.add_column("__rollout_n__", [n] * len(dataframe))
 
 
 def of_responses(uids: list, samples: list[dict], asked: list[str]) -> dict[str, list]:
-    """Return what the method asks for of the step's responses: `outcomes`, in which equal answers
-    of a group have the same number, and `log_probs`, of the whole response when it was sampled."""
+    """Return what the method asks for of the step's responses: `outcomes`, equal answers of a group
+    having the same number, and `log_probs`, of the whole response when it was sampled."""
     answers = [(uid, sample["parsed"]) for uid, sample in zip(uids, samples, strict=True)]
     drawn = [sample["log_prob"] for sample in samples]
     found = {"outcomes": numbered(answers), "log_probs": drawn}

@@ -17,13 +17,9 @@ from common.models.store import save
 
 
 def export(checkpoint: Path, path: Path, device: str) -> None:
-    """Merge the shards of `checkpoint` (the folder `global_step_N/actor`) and save the model to
-    `path`: in float32 for a run on a CPU, in bfloat16 for a run on GPUs, where vLLM sampled in
-    bfloat16. `path` appears only when it is whole.
-
-    This needs room for the whole model in memory. Raises UserError where a shard is missing or
-    weights do not fit the model.
-    """
+    """Merge the shards of `checkpoint` (the folder `global_step_N/actor`), in memory, and save the
+    model to `path`: in bfloat16 for a run on GPUs, where vLLM sampled in it, or float32. Raises
+    UserError where a shard is missing or weights do not fit the model."""
     described = checkpoint / "huggingface"  # configuration and tokenizer; verl keeps them there
     dtype = torch.float32 if device == "cpu" else torch.bfloat16
     with torch.device("meta"):  # make no weights, they would be overwritten
@@ -47,8 +43,7 @@ def export(checkpoint: Path, path: Path, device: str) -> None:
 
 
 def merge(checkpoint: Path, dtype: torch.dtype) -> dict[str, torch.Tensor]:
-    """Return all weights by name, with the shards of each parameter joined along the axis on which
-    they were cut."""
+    """Return all weights by name, with the shards of each parameter joined."""
     world = json.loads((checkpoint / "fsdp_config.json").read_text())["world_size"]
     parts: dict[str, list] = {}
     for rank in range(world):
@@ -61,8 +56,7 @@ def merge(checkpoint: Path, dtype: torch.dtype) -> dict[str, torch.Tensor]:
 
 
 def join(tensors: list) -> torch.Tensor:
-    """Return one parameter, joined from every rank's part of it. Only sharding along one axis is
-    supported; anything else raises UserError."""
+    """Return one parameter from every rank's part of it, cut along one axis."""
     first = tensors[0]
     if not isinstance(first, DTensor):
         return first

@@ -1,12 +1,10 @@
-"""The layout of a model on the available GPUs. Measures that save memory are used only if needed.
+"""The layout of a model on the available GPUs: the fastest that fits.
 
-From fastest to slowest, the layouts are: everything on the GPUs, in passes as long as there is room
-for; shorter passes; weights, gradients and moments in main memory while vLLM samples (verl's
-param_offload and optimizer_offload move all of them back to train); all of them always in main
-memory, where the CPU also makes the optimiser step (FSDP2's offload_policy). vLLM's weights are
-split over the fewest GPUs that fit (`fewest`). All memory figures are estimates from sizes. They
-are within 15 % of what PyTorch's tracker counts, which was compared with a measurement for one
-model on one GPU (docs/speed.md). Imports no verl and no torch.
+From fastest to slowest: everything on the GPUs, in passes as long as there is room for; shorter
+passes; weights, gradients and moments in main memory while vLLM samples (verl's param_offload and
+optimizer_offload); all of them always there, where the CPU also makes the optimiser step (FSDP2's
+offload_policy). All memory figures are estimates from sizes, within 15 % of what PyTorch's tracker
+counts (docs/speed.md). Imports no verl and no torch.
 """
 
 import math
@@ -14,7 +12,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, Literal
 
-from common.backends.verl.tuning import ACTOR, PASS, ROLLOUT, sequence_parallel
+from common.backends.verl.tuning import ACTOR, PASS, ROLLOUT, SEQUENCE, sequence_parallel, tuned
 from common.errors import require
 from common.experiment import Experiment
 from common.models.size import Size
@@ -47,10 +45,23 @@ States = Literal["gpu", "between", "cpu"]
 
 
 def reserved_cpus(gpus: int) -> int:
-    """Return the CPUs of a node that verl reserves in Ray: one for its store's controller, one for
-    each storage unit, three for each GPU. With fewer CPUs Ray waits for ever (verl 0.9.1,
-    single_controller/ray/base.py)."""
+    """Return the CPUs of a node that verl reserves in Ray: of its store's controller, each storage
+    unit, and three for each GPU (verl 0.9.1, single_controller/ray/base.py)."""
     return 1 + STORAGE_UNITS + 3 * gpus
+
+
+def check_shares(x: Experiment, *, nodes: int, gpus: int) -> None:
+    """Raise UserError where `nodes` x `gpus` GPUs cannot share a mini-batch evenly."""
+    shared = sequence_parallel(tuned(x.verl))
+    require(gpus % shared == 0, f"verl.{SEQUENCE}", shared, f"must divide {gpus} GPU(s), a node's")
+    responses = x.sampling.prompts // x.optim.mini_batches * x.sampling.group_size
+    remedy = (
+        f"a mini-batch has {responses} responses, which {nodes * gpus} GPUs cannot share evenly; "
+        "change sampling.prompts, sampling.group_size, optim.mini_batches or the number of GPUs, "
+        f"or let GPUs share a sequence: verl.{SEQUENCE}"
+    )
+    fits = responses % (nodes * gpus // shared) == 0
+    require(fits, "sampling.prompts", x.sampling.prompts, remedy)
 
 
 @dataclass(frozen=True)
@@ -128,9 +139,8 @@ def choose(
     usable: float = USABLE,
 ) -> Layout:
     """Return the fastest layout that fits `nodes` x `gpus` GPUs of `gpu_gb` GB, or, if none fits,
-    the smallest one, with `fits` false. `given` are verl's keys that the user has set (tuning.py);
-    they are kept. Raises UserError if one vLLM takes a number of GPUs that does not divide the GPUs
-    of a node."""
+    the smallest one. `given` are verl's keys that the user has set (tuning.py); they are kept.
+    Raises UserError if the GPUs of one vLLM do not divide those of a node."""
     places: tuple = ("gpu", "between", "cpu")
     if given.get(f"{OFFLOAD}.offload_policy"):
         places = ("cpu",)
@@ -156,17 +166,14 @@ def choose(
 
 def fewest(parameters: float, gpus: int, share_gb: float) -> int:
     """Return the number of GPUs of a node that share one vLLM: the fewest on which the weights
-    leave half of vLLM's share for the cache. verl's replicas do not cross nodes evenly
-    (vllm_async_server.py), so one vLLM stays on one node. What is submitted may get more
-    (sweeps/cost.py, `widened`)."""
+    leave half of vLLM's share for the cache. A submission may give more (sweeps/cost.py, `on`)."""
     counts = [count for count in PARALLEL if gpus % count == 0]
     enough = [count for count in counts if 2 * parameters / count / 1e9 <= share_gb / 2]
     return enough[0] if enough else counts[-1]
 
 
 def whole_heads(models: list[Size], gpus: int) -> list[int]:
-    """Return the numbers of a node's GPUs over which one vLLM can split whole heads of the keys of
-    all `models`, and with them heads of the queries."""
+    """Return over how many of a node's GPUs one vLLM can split the keys' heads of all `models`."""
     whole = [n for n in PARALLEL if all(one.kv_width % (n * HEAD) == 0 for one in models)]
     return [count for count in whole if gpus % count == 0]
 

@@ -2,8 +2,7 @@
 
 Nothing survives a launch: the child dies with this process, Ray's processes are found by their mark
 and ended, and caches and sockets are in a temporary folder that is removed. If this process is
-killed outright, it cannot do that. Then Ray's agents end by themselves after a minute or two, and
-the next launch of that run removes the folder and any agents that are left.
+killed outright, the next launch of that run removes what is left.
 """
 
 import json
@@ -58,8 +57,10 @@ RAY = {
 
 def environment(scratch: Path, metrics: Path, threads: int) -> dict[str, str]:
     """Return the environment of a launch: ours, with our modules, with caches below `scratch` and
-    without telemetry."""
-    stand = stand_in()
+    without telemetry. A launch's own Ray has a new token, which programs need to run in it. That of
+    a job's cluster is in a file (slurm/ray_cluster.py), and Ray would prefer the variable."""
+    stand, rays = stand_in(), ("RAY_ADDRESS", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
+    own = not any(name in os.environ for name in rays)
     modules = [*(stand.MODULES if stand else ()), PLUGIN]
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     ours = {key: value for key, value in os.environ.items() if key not in RANKS}
@@ -75,7 +76,7 @@ def environment(scratch: Path, metrics: Path, threads: int) -> dict[str, str]:
         "OMP_NUM_THREADS": str(threads),
         "TMPDIR": str(scratch),
         "RAY_TMPDIR": str(scratch),
-        **_ray_token(),
+        **({"RAY_AUTH_TOKEN": secrets.token_hex(32)} if own else {}),
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_DEDUP_LOGS": "0",
         "RAY_worker_niceness": "0",  # Ray's 15 starves a run if anything else wants the cores
@@ -89,15 +90,6 @@ def environment(scratch: Path, metrics: Path, threads: int) -> dict[str, str]:
         "TRITON_CACHE_DIR": str(scratch / "triton"),
         "HYDRA_FULL_ERROR": "1",
     }
-
-
-def _ray_token() -> dict[str, str]:
-    """Return the variable with a new token, which programs need to run in this launch's own Ray;
-    nothing if a job has started the Ray cluster. That cluster's token is in a file
-    (slurm/ray_cluster.py), and Ray would prefer the variable to the file.
-    """
-    given = {"RAY_ADDRESS", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & set(os.environ)
-    return {} if given else {"RAY_AUTH_TOKEN": secrets.token_hex(32)}
 
 
 class Dead(Exception):
@@ -116,38 +108,31 @@ def launch(
     """Run verl on the configuration file `settings` and yield the lines of its metrics as they
     come.
 
-    The child inherits the descriptor `keep_open`, the run folder's lock, so that the folder stays
-    locked as long as anything writes to it. Its output goes to `work`/log; if it fails, Ray's own
-    logs are copied next to it. If Ray did not come up, the launch is tried again.
+    The child inherits the descriptor `keep_open`, the run folder's lock. Its output goes to
+    `work`/log, and Ray's own logs too if it fails. If Ray did not come up, it is tried again.
 
     `on_step` is called a few times a second with the seconds of the longest step so far, and may
-    raise. Then the trainer is asked to save after the current step (experiment_trainer.py) and to
-    end, and the exception is raised here after that; only Ctrl-C ends everything at once. Raises
-    UserError with the last lines of the log if the child fails, if one of its parts dies or is
-    stopped, and if it makes no progress (common/watch.py).
+    raise. Then the trainer is asked to save after the current step and to end, and the exception is
+    raised here after that; only Ctrl-C ends everything at once. Raises UserError with the last
+    lines of the log if the child fails, if one of its parts dies or is stopped, and if it makes no
+    progress (common/watch.py).
     """
     for left in reversed(range(STARTS)):
         failure = yield from _attempt(settings, work, threads, keep_open, on_step)
         if failure is None:
             return
-        if not (NO_NODE in failure or _no_agent(work)) or not left:
+        raylet = max((work / "log").glob("*.txt")).with_suffix(".ray") / "raylet.out"
+        late = raylet.exists() and NO_AGENT in raylet.read_text(errors="replace")
+        if not (NO_NODE in failure or late) or not left:
             fault = work / FAULT  # the verifier's; only one of type Fault may pass by itself
             lasts = fault.exists() and not fault.read_text().startswith(Fault.__name__)
             raise UserError(failure) if lasts else Fault(failure)
 
 
-def _no_agent(work: Path) -> bool:
-    """Return whether the raylet of the last launch ended because its agents did not come up in
-    time."""
-    latest = max((work / "log").glob("*.txt")).with_suffix(".ray") / "raylet.out"
-    return latest.exists() and NO_AGENT in latest.read_text(errors="replace")
-
-
 def _attempt(
     settings: Path, work: Path, threads: int, keep_open: int, on_step: Callable
 ) -> Generator[dict, None, str | None]:
-    """Run one child and yield its metrics. Return the report of its failure, None if it did not
-    fail."""
+    """Run one child and yield its metrics. Return the report of its failure, if it failed."""
     number = len(list((work / "log").glob("*.txt"))) + 1
     log, metrics = work / "log" / f"{number:03d}.txt", work / "log" / f"{number:03d}.jsonl"
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -200,14 +185,10 @@ def follow(
     log: Path,
     on_step: Callable,
 ) -> Iterator[dict]:
-    """Yield the JSON lines that `child` appends to `path`, each as soon as it is whole, until the
-    child ends.
-
-    Add to `shared` the files that its processes hold in shared memory, since processes that Ray
-    kills leave theirs behind. Write to the work folder's file `left.json` everything that must be
-    removed if this process is killed too. Raises Dead, also if the child fails. If `on_step` has
-    raised, raises its exception after the child has saved and ended.
-    """
+    """Yield the JSON lines that `child` appends to `path`, as soon as they are whole, to its end.
+    Add to `shared` the files that its processes hold in shared memory, which those that Ray kills
+    leave behind, and write to `left.json` what must be removed if this process is killed too.
+    Raises Dead, also if the child fails, or what `on_step` has raised, after the child's end."""
     work, began, asked = log.parents[1], time.monotonic(), None
     position, over, told, looked, watched = 0, False, False, 0.0, Watch(stall_s())
     while not over:
@@ -219,8 +200,13 @@ def follow(
             yield row
         if over:
             break
-        if asked is None:
-            asked = _asked(on_step, watched.longest)
+        try:
+            if asked is None:
+                on_step(watched.longest)
+        except KeyboardInterrupt:  # a user at a terminal would have to wait for a whole step
+            raise
+        except BaseException as error:
+            asked = error
         if asked is not None and not told:
             with suppress(UserError):  # a shared file system may fail for a moment
                 write(work / STOP, str(asked))
@@ -258,18 +244,6 @@ def _whole_lines(path: Path, position: int) -> tuple[list[dict], int]:
     return rows, position
 
 
-def _asked(on_step: Callable[[float], None], longest: float) -> BaseException | None:
-    """Return the exception that `on_step` raises, after which the run is to save and stop; None if
-    it raises none."""
-    try:
-        on_step(longest)
-    except KeyboardInterrupt:  # a user at a terminal would have to wait for a whole step
-        raise
-    except BaseException as asked:
-        return asked
-    return None
-
-
 def _lost_node() -> str | None:
     path = os.environ.get(LOST)
     with suppress(OSError):
@@ -294,8 +268,7 @@ def remove(paths: Iterable[str]) -> None:
 
 
 def remove_leftovers(left: Path) -> None:
-    """End the processes and remove the files that an earlier launch has left because the process
-    that followed it was killed too."""
+    """Remove what an earlier launch has left because its follower was killed too."""
     with suppress(OSError, ValueError):
         noted = json.loads(left.read_text())
         end_all(Path(noted["scratch"]))
@@ -305,8 +278,8 @@ def remove_leftovers(left: Path) -> None:
 
 
 def shared_memory(process: psutil.Process) -> set[str]:
-    """Return the files in shared memory that a process has mapped, from its /proc/PID/maps. psutil
-    would also count the pages of each file, which takes long for a model."""
+    """Return the files in shared memory that a process has mapped. psutil would count their pages
+    too, which takes long for a model."""
     with suppress(OSError):
         maps = Path("/proc", str(process.pid), "maps").read_text()
         return set(re.findall(SEGMENT, maps, re.MULTILINE))
@@ -321,8 +294,7 @@ def marked(scratch: Path) -> list[psutil.Process]:
 
 
 def report(failure: str, log: Path, fault: Path) -> str:
-    """Return a report on a failed launch, of bounded length: the verifier's fault, the errors in
-    the log and its last lines."""
+    """Return a bounded report: the verifier's fault, the log's errors and its last lines."""
     tail, errors = deque(maxlen=LINES), {}
     with open(log, errors="replace") as file:
         while line := file.readline(100_000):

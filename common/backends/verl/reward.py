@@ -1,9 +1,6 @@
-"""verl's reward function: our verifier behind its guarded pool of workers, with outcomes.
-
-A missing verdict never silently counts as 0. It stops the run: the fault is written to `fault.txt`
-in the run's work folder, the response fails, and the trainer refuses the incomplete batch
-(experiment_trainer.py), since verl itself would fill it up and train on it.
-"""
+"""verl's reward function: our verifier behind its guarded pool of workers, with outcomes. A missing
+verdict stops the run: its fault is written to `fault.txt` in the work folder, the response fails,
+and the trainer refuses the incomplete batch, which verl itself would fill up."""
 
 import asyncio
 import json
@@ -77,13 +74,9 @@ def _start(described: str) -> tuple[Reward, Batcher, BinaryIO]:
 async def judge(
     data_source: str, solution_str: str, ground_truth: int, extra_info: dict, described: str
 ) -> dict:
-    """Return the reward (R_c, R_w or between, F-GRPO Eq. 1) and the values that are kept with the
-    sample.
-
-    verl calls this for each response, with the text of its tokens. `described` is the file that
-    `describe` wrote, next to the file of references; `ground_truth`: data.py. Raises whatever the
-    verifier's guard raises.
-    """
+    """Return the reward (R_c, R_w or between, F-GRPO Eq. 1) of a response and the values that are
+    kept with the sample. `described` is the file that `describe` wrote, next to the references;
+    `ground_truth`: data.py. Raises whatever the verifier's guard raises."""
     try:
         values, batcher, file = _start(described)
         verdict = await batcher.verdict(solution_str, reference(file, ground_truth))

@@ -32,6 +32,7 @@ COLUMN_OF = {  # verl's metrics that mean what the local backend's columns mean
     "perf/throughput": "tokens_per_second",  # per GPU; prompts and responses
     # most that PyTorch has held for tensors on a GPU while it trained; verl divides by 2**30
     "actor/perf/max_memory_allocated_gb": "memory_gib",
+    "actor/asleep_gib": "asleep_gib",  # what is held next to them: worker.py
     "training/rollout_probs_diff_max": "rollout_difference",  # largest |p_vLLM - p_trainer|
     "training/rollout_probs_diff_mean": "rollout_difference_mean",  # mean over tokens
     "rollout_corr/rollout_is_mean": "correction_mean",  # of the weights; absent without them
@@ -49,8 +50,7 @@ def keep(values: dict) -> dict[str, float]:
 
 
 def lost_row(curve: Path, work: Path, step: int) -> dict | None:
-    """Return the row of the checkpoint at `step` if the run was killed before the row was logged;
-    else None."""
+    """Return the row of the checkpoint at `step` if the run was killed before it was logged."""
     kept = work / "checkpoints" / f"global_step_{step}" / ROW
     if not kept.exists() or any(row["step"] == step for row in read_jsonl(curve)):
         return None
@@ -58,8 +58,7 @@ def lost_row(curve: Path, work: Path, step: int) -> dict | None:
 
 
 def curve_row(line: dict) -> dict | None:
-    """Return a row of metrics.jsonl from a line of verl's log; None for a line that has only a
-    validation."""
+    """Return a row of metrics.jsonl from a line of verl's log, if it is of a step."""
     values = _numbers(line)
     if PREFIX + "reward" not in values:
         return None
@@ -82,17 +81,13 @@ def scores(line: dict) -> dict[str, float]:
 
 
 def _numbers(line: dict) -> dict:
-    """Return the metrics of a line of verl's log, whose null is NaN or infinite: verl writes it
-    with orjson."""
+    """Return the metrics of a line of verl's log, where NaN and infinity are null."""
     return {key: math.nan if value is None else value for key, value in line["data"].items()}
 
 
 def sampled(x: Experiment, work: Path, step: int) -> list[Sampled]:
-    """Return the evaluation samples that verl left for a step, one benchmark after another.
-
-    Raises UserError where a problem has fewer samples than it should: the missing samples would
-    otherwise drop out of the counts unnoticed.
-    """
+    """Return the evaluation samples that verl left for a step, one benchmark after another. Raises
+    UserError where a problem lacks samples, which would be missing from the counts."""
     path = work / "validation" / f"{step}.jsonl"
     frame = pd.DataFrame(read_jsonl(path)).rename(columns={"output": "response"})
     frame["sample"] = [int(key.rsplit("_", 2)[1]) for key in frame["uid"]]
@@ -120,8 +115,7 @@ def sampled(x: Experiment, work: Path, step: int) -> list[Sampled]:
 
 
 def write_results(x: Experiment, folder: Path, work: Path) -> None:
-    """Write `eval/`, `samples/`, counts.csv and metrics.csv, as the local backend does. If the run
-    was finished before with fewer steps, the evaluations of the shorter run are there already."""
+    """Write `eval/`, `samples/`, counts.csv and metrics.csv, as the local backend does."""
     steps = sorted(int(path.stem) for path in (work / "validation").glob("*.jsonl"))
     for step in steps:
         found = sampled(x, work, step)

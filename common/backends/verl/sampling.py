@@ -1,9 +1,8 @@
 """DAPO's dynamic sampling in verl with a limit that is enforced.
 
-verl's buffer evicts a group whose rewards are all equal and draws two new groups for it. It does so
-without end if few groups are mixed, because it never reads filter_groups.max_num_gen_batches. Here
-a step draws at most `sampling.dynamic_batches` times its prompts. Then it goes on as the local
-backend does: groups without a gradient replace the missing groups.
+verl's buffer evicts a group whose rewards are all equal and draws two new groups for it, without
+end if few groups are mixed. Here a step draws at most `sampling.dynamic_batches` times its prompts.
+Then groups without a gradient replace the missing ones, as on the local backend.
 """
 
 import logging
@@ -31,8 +30,7 @@ class BoundedBuffer(Buffer):
             self._submit(count)
 
     def sample(self, global_steps: int, partition_id: str, batch_size: int):
-        """Return the same as verl's buffer, with more metrics: how many batches were drawn, and how
-        many groups without a gradient fill the step."""
+        """Return the same as verl's buffer, with two metrics more."""
         if partition_id == "val" or self.filter_groups_metric is None:
             return super().sample(global_steps, partition_id, batch_size)
         self._size, self._left = batch_size, batch_size * (self.sampler_kwargs["batches"] - 1)
@@ -80,8 +78,7 @@ class BoundedBuffer(Buffer):
         return keys | set(sorted(self._flat)[:lacking])
 
     def _materialize_batch(self, partition_id: str, uids: list[str], tags: dict[str, dict]):
-        """Return verl's batch in the order in which prompts were drawn, and not in that in which
-        responses ended: which of them share a mini-batch or a sum must not depend on it."""
+        """Return verl's batch in the order in which prompts were drawn, not responses ended."""
         drawn = {uid: i for i, uid in enumerate(self.prompt_global_steps[partition_id])}
         parts = ((key.split("_"), key) for key in tags)
         keys = sorted((drawn.get(uid, -1), [int(i) for i in rest], k) for (uid, *rest), k in parts)

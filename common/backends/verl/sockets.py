@@ -1,9 +1,5 @@
-"""The address at which verl hands weights to vLLM, a separate one for each launch.
-
-verl's own address is a file in the machine's temporary folder, whose name is the same for every
-launch with a Ray of its own. Two such launches on one node would remove each other's file, and vLLM
-could be given the weights of the other launch. Imports neither verl nor vLLM.
-"""
+"""The address at which verl hands weights to vLLM: verl's is a file whose name is the same for all
+launches, so that a vLLM could be given the weights of another. Imports neither verl nor vLLM."""
 
 import os
 import tempfile

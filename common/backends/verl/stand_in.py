@@ -1,10 +1,7 @@
 """A module that stands in for the GPUs of a launch, for tests on machines without one
-(tests/support/verl_cpu). The environment variable STAND_IN names it; nothing else sets it.
-
-The module has `place`, `settings` and `adapt`, which backend.py and worker.py call; MODULES, which
-verl imports in each of its processes; and PASSED, the variables of the environment that all of them
-need.
-"""
+(tests/support/verl_cpu); the environment variable STAND_IN names it. It has `place`, `settings` and
+`adapt`, which backend.py and worker.py call, MODULES, which verl imports in each of its processes,
+and PASSED, the variables of the environment that they need."""
 
 import os
 from types import ModuleType

@@ -60,19 +60,14 @@ def sequence_parallel(keys: dict[str, Any]) -> int:
 
 
 def tuned(given: dict) -> dict[str, object]:
-    """Return the keys of a `verl:` block, nested or dotted, as {dotted key of verl: value}.
-
-    Raises UserError for a key that is not in `TUNABLE` and for a value of the wrong kind.
-    """
+    """Return the keys of a `verl:` block, nested or dotted, as {dotted key of verl: value}. Raises
+    UserError for a key that is not in `TUNABLE` and for a value of the wrong kind."""
     found = flat(given)
     for key, value in found.items():
-        require(
-            key in TUNABLE,
-            f"verl.{key}",
-            value,
-            "is not known to change only memory and speed; set the experiment's own key (optim, "
-            f"sampling, eval, method, data), or one of {', '.join(TUNABLE)}",
-        )
+        remedy = "is not known to change only memory and speed; set the experiment's own key "
+        remedy += "(optim, "
+        remedy += f"sampling, eval, method, data), or one of {', '.join(TUNABLE)}"
+        require(key in TUNABLE, f"verl.{key}", value, remedy)
         wanted, fits = KINDS[TUNABLE[key]]
         require(fits(value), f"verl.{key}", value, f"must be {wanted}")
     return found

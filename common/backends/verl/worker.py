@@ -1,11 +1,7 @@
-"""verl's worker for policy and rollout, with two additions: a socket of this launch's own for the
-weights that it sends to vLLM, and a memory network that is trained next to the policy (DLC,
-common/rollout/dlc.py).
-
-The memory network is one of verl's FSDP engines with its own optimiser, in the worker's process and
-on its GPU. Its weights are sent with the policy's, as `memory.*`; verl drops the cache of prompts
-after each such transfer. This module imports verl's workers, so only worker processes import it.
-"""
+"""verl's worker for policy and rollout, with a socket of this launch's own for the weights that it
+sends to vLLM, and with DLC's memory network (common/rollout/dlc.py). That is one of verl's FSDP
+engines with its own optimiser, in the worker's process and on its GPU. Its weights are sent with
+the policy's, as `memory.*`. Only worker processes import this module."""
 
 import os
 from collections import deque
@@ -70,9 +66,16 @@ class PolicyWorker(ActorRolloutRefWorker):  # not "Worker": verl finds its own w
             yield PREFIX + name, tensor
 
     @register(dispatch_mode=make_nd_compute_dataproto_dispatch_fn(mesh_name="actor"))
+    def update_actor(self, data):
+        asleep = asleep_gib()
+        output = super().update_actor(data)
+        if output is not None:
+            tu.get(output, "metrics").update(asleep)
+        return output
+
+    @register(dispatch_mode=make_nd_compute_dataproto_dispatch_fn(mesh_name="actor"))
     def learn_memory(self, data):
-        """Make one optimiser step of the memory network on the whole batch. Return its output,
-        whose metrics hold the loss."""
+        """Make one optimiser step of the memory network on the whole batch and return the loss."""
         self.memory.set_loss_fn(cross_entropy)
         output = self.memory.train_mini_batch(data=data)
         return None if output is None else output.cpu()
@@ -121,15 +124,22 @@ if (stand := stand_in()) is not None:
     stand.adapt(PolicyWorker)
 
 
+def asleep_gib() -> dict[str, float]:
+    """Return what a GPU holds next to this process's tensors: a vLLM that sleeps, CUDA, NCCL."""
+    if not torch.cuda.is_available():
+        return {}
+    free, whole = torch.cuda.mem_get_info()
+    return {"asleep_gib": (whole - free - torch.cuda.memory_reserved()) / 2**30}
+
+
 def cores() -> int:
-    """Return the number of CPUs that each GPU of this node has for AdamW. It is used if AdamW steps
-    in main memory; otherwise the launch's OMP_NUM_THREADS holds."""
+    """Return the CPUs of each GPU of this node, for AdamW where it steps in main memory."""
     return max(1, len(os.sched_getaffinity(0)) // int(os.environ["RAY_LOCAL_WORLD_SIZE"]))
 
 
 def beating(engine) -> None:
-    """Make this verl engine leave a mark of progress at each micro-batch: the first update of a
-    large model on few GPUs may take longer than a run may stand still."""
+    """Make this verl engine leave a mark of progress at each micro-batch: an update of a large
+    model on few GPUs may take longer than a run may stand still."""
     step, work = engine.forward_step, Path(os.environ["VERL_FILE_LOGGER_PATH"]).parents[1]
 
     def forward_step(*arguments, **named):
@@ -140,24 +150,12 @@ def beating(engine) -> None:
 
 
 def memory_config(config, actor: TrainingWorkerConfig, *, path: str, lr: float):
-    """Return the configuration with which the memory network at `path` is trained: on the actor's
-    GPUs, as common/rollout/dlc.py trains it (AdamW without weight decay or warm-up, gradients
-    clipped at 1)."""
+    """Return the configuration with which the memory network at `path` is trained, on the actor's
+    GPUs and as common/rollout/dlc.py trains it."""
     model = omega_conf_to_dataclass(OmegaConf.merge(config.model, {"path": path}))
-    optim = omega_conf_to_dataclass(
-        OmegaConf.merge(
-            config.actor.optim,
-            dict(
-                lr=lr,
-                weight_decay=0.0,
-                betas=[0.9, 0.999],
-                clip_grad=1.0,
-                lr_warmup_steps=0,
-                lr_warmup_steps_ratio=0.0,
-                lr_scheduler_type="constant",
-            ),
-        )
-    )
+    given = dict(lr=lr, weight_decay=0.0, betas=[0.9, 0.999], clip_grad=1.0)
+    given |= dict(lr_warmup_steps=0, lr_warmup_steps_ratio=0.0, lr_scheduler_type="constant")
+    optim = omega_conf_to_dataclass(OmegaConf.merge(config.actor.optim, given))
     return TrainingWorkerConfig(
         model_type=actor.model_type,
         model_config=model,
@@ -169,8 +167,7 @@ def memory_config(config, actor: TrainingWorkerConfig, *, path: str, lr: float):
 
 
 def cross_entropy(model_output, data, dp_group=None):
-    """Return a micro-batch's part of the mean cross entropy over all response tokens, as in
-    MemoryNetwork.learn, and no metrics."""
+    """Return a micro-batch's part of the mean cross entropy over response tokens; no metrics."""
     log_prob = no_padding_2_padding(model_output["log_probs"], data)
     mask = data.select("response_mask").to_padded_tensor()["response_mask"]
     total = -torch.where(mask > 0, log_prob, 0.0).sum()
@@ -178,8 +175,7 @@ def cross_entropy(model_output, data, dp_group=None):
 
 
 def probability_difference(model_output, data, dp_group=None):
-    """Return a micro-batch's part of the mean |p - q| over all response tokens, with vLLM's
-    probabilities as q, and the largest |p - q|."""
+    """Return a micro-batch's part of the mean |p - q|, with vLLM's q, and the largest |p - q|."""
     log_prob = no_padding_2_padding(model_output["log_probs"], data)
     held = data.select("response_mask", "rollout_log_probs").to_padded_tensor()
     apart = (log_prob.exp() - held["rollout_log_probs"].exp()).abs()
