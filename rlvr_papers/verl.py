@@ -4,8 +4,7 @@
     actor_rollout_ref.actor.policy_loss.loss_mode=f_grpo         the method's loss and clips, too
     +algorithm.reward_correct=1.0                                the reward of a right response
 
-common/backends/verl/stock.py has what they do. verl does not say why a plugin failed, so this one
-does not fail: names whose methods are not there raise the reason.
+verl does not say why a plugin failed, so this one does not fail: its methods raise the reason.
 """
 
 from pathlib import Path

@@ -61,7 +61,7 @@ def test_a_run_without_a_method_of_ours_has_verls_own_trainer():
     made = composed("grpo")
     assert stock.trainer(lambda given: (given is made, deepcopy(given)), made) == (True, made)
     assert TRAINER_REGISTRY["sync"].args == (PPOTrainerSync,)
-    with pytest.raises(UserError, match="use_v1=true"):
+    with pytest.raises(UserError, match=r"use_v1=False: .*f_grpo"):
         core_algos.get_adv_estimator_fn("f_grpo")(config=composed("f_grpo").algorithm)
 
 

@@ -15,7 +15,7 @@ from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY
 from common.backends.verl import config as ours
 from common.backends.verl import plugin
 from common.config.schema import Method
-from common.errors import UserError, require
+from common.errors import require
 from common.methods.binding import bind
 from common.methods.catalogue import method, names
 
@@ -33,10 +33,8 @@ def register() -> None:
 
 def advantage(*, config, **given):
     """Return verl's pair of advantages, from the functions that `trainer` has put into `config`."""
-    if "method" not in config:
-        raise UserError(
-            f"algorithm.adv_estimator={config.adv_estimator}: needs trainer.use_v1=true"
-        )
+    why = f"method={config.adv_estimator} is in no other trainer; set true"
+    require("method" in config, "trainer.use_v1", False, why)
     return plugin.advantage(config=config, **given)
 
 
@@ -75,22 +73,21 @@ def check(m: Method, config: DictConfig) -> None:
     weighs = bool(ours.parts(m, 1)["algorithm.token_weights"])
     once = config.data.train_batch_size == actor.ppo_mini_batch_size and actor.ppo_epochs == 1
     loss = ours.loss(m)["function"].rpartition(".")[2]
-    plain = loss in ("ppo_clip", "dual_clip")
 
     def need(fits: bool, key: str, why: str) -> None:
         require(fits, key, OmegaConf.select(config, key), f"method={m.name} {why}")
 
     name = "algorithm.adv_estimator"
-    need(m.sampler is None, name, "draws from two networks; use `rlvr train backend=verl`")
+    need(not m.sampler, name, "draws from two networks; use `rlvr train backend=verl`")
     need(not unseen, name, f"looks at the {unseen} of responses, which verl shows no estimator")
-    same = config.algorithm.use_kl_in_reward == m.kl_in_reward
-    need(same, "algorithm.use_kl_in_reward", f"has {m.kl_in_reward} there")
+    same, key = config.algorithm.use_kl_in_reward == m.kl_in_reward, "algorithm.use_kl_in_reward"
+    need(same, key, f"has {m.kl_in_reward} there")
     whole = mode == "sync" or not (m.controller or weighs)
     need(whole, "trainer.v1.trainer_mode", "looks at whole rollouts of one policy; set sync")
     why = "weighs tokens for one optimiser step a rollout; set it to data.train_batch_size"
     need(once or not weighs, f"{ACTOR}.ppo_mini_batch_size", f"{why}, and ppo_epochs to 1")
-    key = f"{ACTOR}.policy_loss.loss_mode"
-    need(plain or actor.policy_loss.loss_mode != "vanilla", key, f"has {loss}; set {m.name}")
+    plain = loss in ("ppo_clip", "dual_clip") or actor.policy_loss.loss_mode != "vanilla"
+    need(plain, f"{ACTOR}.policy_loss.loss_mode", f"has {loss}; set {m.name}")
 
 
 def differences(m: Method, config: DictConfig) -> list[str]:
