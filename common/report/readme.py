@@ -7,6 +7,7 @@ the study's tables.
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 from inspect import signature
 from pathlib import Path
@@ -88,7 +89,8 @@ def answers(papers: list[Paper], reference: Path) -> str:
         keeps.setdefault(_in_words(_rows(stored, method)).split(" / ")[-1], []).append(method)
     said = "; ".join(f"{word}: {', '.join(names)}" for word, names in keeps.items())
     lower = "At equal pass@1, rare pass@64 against GRPO at a third of the learning rate"
-    return f"{markdown(HEAD, lines, 'lllll')}\n{lower} - {said}.\n"
+    below = textwrap.fill(f"{lower} - {said}.", 120, break_on_hyphens=False)
+    return f"{markdown(HEAD, lines, 'lllll')}\n{below}\n"
 
 
 def week(papers: list[Paper], reference: Path) -> str:
