@@ -15,7 +15,7 @@ from common.losses.covariance import gaussian_kernel
 from common.methods.binding import bind
 from rlvr_papers import method, method_names
 
-pytest.importorskip("trl")
+pytest.importorskip("trl", reason="TRL is not installed: make setup installs it")
 from trl import GRPOConfig
 
 from rlvr_papers.trl import STATE, MethodTrainer, keys
