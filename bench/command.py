@@ -19,12 +19,12 @@ from rich.console import Console
 from rich.table import Table
 from transformers.utils import logging
 
-from bench import COLUMNS, rollout, verifiers
+from bench import COLUMNS, rollout, step, verifiers
 from common.cli import guard
 from common.config.files import ROOT
 from common.results.files import write_csv, write_json
 
-PACKAGES = ("torch", "transformers", "math-verify", "numpy")
+PACKAGES = ("torch", "transformers", "math-verify", "trl", "numpy")
 
 ONE_THREAD = "one thread on both sides; ratio above 1: ours is faster"
 
@@ -34,7 +34,7 @@ def main() -> None:
     logging.set_verbosity_error()  # else it warns about the end token that no model can produce
     logging.disable_progress_bar()
     frames = []
-    for name, run in {"rollout": rollout.run, "verifiers": verifiers.run}.items():
+    for name, run in {"step": step.run, "rollout": rollout.run, "verifiers": verifiers.run}.items():
         print(f"bench {name} ...", file=sys.stderr, flush=True)
         about = circumstances()
         frames.append(pd.DataFrame(run(), columns=COLUMNS))

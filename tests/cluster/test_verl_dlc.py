@@ -36,26 +36,6 @@ def parts(tmp_path_factory):
     return *networks, worker, mini_batch(networks[0])
 
 
-def test_what_vllm_holds_asleep_is_among_the_metrics_of_an_update(parts, monkeypatch):
-    worker, batch = parts[2], parts[3].to_tensordict()
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (20 * 2**30, 80 * 2**30))
-    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: 55 * 2**30)
-    assert worker_module.asleep_gib() == {}  # there is no GPU
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    found = worker_module.asleep_gib()
-    monkeypatch.undo()
-    monkeypatch.setattr(worker_module, "asleep_gib", lambda: found)
-    batch["old_log_probs"] = batch["rollout_log_probs"] = probabilities(parts, 0.0).log()
-    data = left_right_2_no_padding(batch)
-    tu.assign_non_tensor(data, temperature=1.0, calculate_entropy=False, mini_batch_size=len(batch))
-    worker.actor.set_loss_fn(worker_module.cross_entropy)
-    worker.enable_routing_replay = False
-    metrics = tu.get(worker.update_actor(data), "metrics")
-    data = {"actor/asleep_gib": metrics["asleep_gib"], rows.PREFIX + "reward": 0.5}
-    row = rows.curve_row({"step": 1, "data": data})
-    assert row == {"step": 1, "asleep_gib": 5.0, "reward": 0.5}
-
-
 @torch.no_grad()
 def probabilities(parts, mu: float) -> torch.Tensor:
     policy, memory, _, batch = parts
@@ -81,3 +61,24 @@ def test_the_sampler_is_compared_with_the_calibrated_distribution(parts, sampled
     assert metrics["loss"] == pytest.approx((apart.sum() / mask.sum()).item(), abs=1e-6)
     assert np.max(metrics["max"]) == pytest.approx(apart.max().item(), abs=1e-6)
     assert (metrics["loss"] > 1e-3) == (sampled_with != MU)  # the comparison tells the two apart
+
+
+def test_what_vllm_holds_asleep_is_among_the_metrics_of_an_update(parts, monkeypatch):
+    # the last test: it trains the policy that the others compare with
+    worker, batch = parts[2], parts[3].to_tensordict()
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (20 * 2**30, 80 * 2**30))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: 55 * 2**30)
+    assert worker_module.asleep_gib() == {}  # there is no GPU
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    found = worker_module.asleep_gib()
+    monkeypatch.undo()
+    monkeypatch.setattr(worker_module, "asleep_gib", lambda: found)
+    batch["old_log_probs"] = batch["rollout_log_probs"] = probabilities(parts, 0.0).log()
+    data = left_right_2_no_padding(batch)
+    tu.assign_non_tensor(data, temperature=1.0, calculate_entropy=False, mini_batch_size=len(batch))
+    worker.actor.set_loss_fn(worker_module.cross_entropy)
+    worker.enable_routing_replay = False
+    metrics = tu.get(worker.update_actor(data), "metrics")
+    data = {"actor/asleep_gib": metrics["asleep_gib"], rows.PREFIX + "reward": 0.5}
+    row = rows.curve_row({"step": 1, "data": data})
+    assert row == {"step": 1, "asleep_gib": 5.0, "reward": 0.5}

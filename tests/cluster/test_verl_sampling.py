@@ -151,8 +151,8 @@ END, LIMIT = 1, 3
 
 
 def loop_of(server: Server, *, determinism: bool = False, seed: int = 1) -> RawPrompt:
-    def tokenizer(text, add_special_tokens):
-        return {"input_ids": [1]}
+    def tokenizer(texts, add_special_tokens):
+        return {"input_ids": [[1] for _ in texts]}
 
     tokenizer.eos_token_id = END
     rollout = SimpleNamespace(full_determinism=determinism, seed=seed)

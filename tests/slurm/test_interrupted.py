@@ -131,7 +131,7 @@ def test_a_fault_is_tried_again_and_an_unwell_run_is_not(lab):
     assert [row["step"] for row in starts] == [0, 2, 4]
     assert starts[0]["node"] not in {row["node"] for row in starts[1:]}  # CUDA failed there
     assert statuses[unwell.run_id].state == "failed"
-    assert statuses[unwell.run_id].step == 3
+    assert "step 3/6" in statuses[unwell.run_id].line
     assert [row["how"][:19] for row in lab.attempts(unwell)[1:]] == ["failed: grad_norm=n"]
     assert "UNWELL grad_norm=nan" in lab.show()
 
