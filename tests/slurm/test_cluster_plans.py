@@ -101,5 +101,5 @@ def test_maze_rows_are_jobs_of_one_gpu(tmp_path):
     assert {seen.estimates[key].gpus for key in trained} == {1}
     dry_run.show(jobs, paper="f_grpo", profile=profile, root=tmp_path, say=lines.append)
     asked_for = "\n".join(lines).split("== training")[1]
-    for line in ("--array=0-15", "--gpus-per-node=1", "--cpus-per-task=12", "--mem=125GB"):
+    for line in ("--array=0-15%16", "--gpus-per-node=1", "--cpus-per-task=12", "--mem=125GB"):
         assert f" {line} " in asked_for
