@@ -50,9 +50,9 @@ def following(x: Experiment, run: Path) -> str:
     words = ["rlvr evaluate model=huggingface", f"model.path={quote(str(run / 'model'))}"]
     words += [f"model.chat={quote(x.model.chat)}"] if x.model.chat else []
     first = next(iter(x.data.benchmarks.values()), {})
-    if "path" not in first:
+    if not first.get("_target_", "").endswith(".prompts.jsonl"):
         return " ".join([*words, "eval=NAME   (rlvr evaluate --help lists them)"])
-    given = {"path": first["path"], "instruction": first["instruction"], "fields": first["fields"]}
+    given = {key: first[key] for key in ("path", "instruction", "fields") if key in first}
     prompts = [f"eval.prompts.{key}={quote(_as_word(value))}" for key, value in given.items()]
     drawn = [f"n={x.eval.n}", f"max_tokens={x.eval.max_tokens}"]
     return " ".join([*words, "eval=jsonl", *prompts, *drawn])
