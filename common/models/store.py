@@ -6,6 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from common.config.contents import contents
+from common.config.files import REFERENCE
 from common.config.schema import Model
 from common.errors import UserError
 from common.results.files import cannot_write, config_hash, sweep
@@ -21,10 +22,11 @@ def identity(model: Model) -> str:
 
 def folder(model: Model, results_dir: Path) -> str:
     """Return where the weights are: `model.path`, the files of a hub id at `model.revision`, or the
-    cache folder of the model that `pretrain` describes. Raises UserError if a revision is not
-    available."""
+    folder of the model that `pretrain` describes, the one of `results_dir` before the one that the
+    repository keeps. Raises UserError if a revision is not available."""
     if model.path is None:
-        return str(results_dir / "models" / identity(model))
+        made, kept = (home / "models" / identity(model) for home in (results_dir, REFERENCE))
+        return str(kept if kept.exists() and not made.exists() else made)
     if model.revision is None or Path(model.path).is_dir():
         return model.path
     return download(model.path, model.revision)

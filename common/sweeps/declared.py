@@ -5,11 +5,13 @@
 
 Its scale's sweeps have a `part`. Parts run in their order, each seed by seed. A run whose numbers
 are kept (common/results/kept.py) counts as done on every machine. All runs of a testbed and seed
-start from one base model. Another machine may make another one from the same seed; then the runs
-that are kept of that testbed and seed do not count, and it starts again.
+start from one base model, which is kept with the first of them: from the same seed another machine
+may make another one. In a results folder that has another one, the runs that are kept of that
+testbed and seed do not count, and it starts again.
 """
 
 import os
+import shutil
 import sys
 from collections import Counter
 from datetime import datetime
@@ -55,7 +57,7 @@ def queue(config: Reproduce) -> None:
     for part, runs in parts(config).items():
         due += runs
         print(f"part {part}; {progress(config)}", flush=True)
-        begun = {(x.paper, x.seed) for x in runs if not (_done(x) or _kept(x).empty)}
+        begun = {(x.paper, x.seed) for x in runs if not (_done(x) or _base(x) or _kept(x).empty)}
         try:
             train_all([x for x in due if x.optim.steps == 0 and (x.paper, x.seed) in begun], cores)
             # those that are done here too: where the base model is, no run waits for one
@@ -77,8 +79,8 @@ def parts(config: Reproduce) -> dict[str, list[Experiment]]:
 
 def keep(config: Reproduce) -> list[Path]:
     """Add the finished runs that are not kept yet, a file for each part and seed, and return the
-    files. What is kept of the same testbed and seed from another base model stays beside them: a
-    line names its base model."""
+    files. The seed's base model is kept in REFERENCE/models. What is kept of the same testbed and
+    seed from another base model stays beside them: a line names its base model."""
     written = []
     for part, runs in parts(config).items():
         for _, group in groupby(runs, key=lambda x: x.seed):
@@ -90,6 +92,10 @@ def keep(config: Reproduce) -> list[Path]:
             whole = whole.sort_values(PROBLEMS, ignore_index=True)
             home, name = REFERENCE / new[0].paper, f"{part}-s{new[0].seed}"
             written.append(write_part(home, name, pd.concat(found), whole))
+            base = Path(folder(new[0].model, Path(new[0].results_dir)))
+            kept = REFERENCE / "models" / base.name
+            if not kept.exists():
+                shutil.copytree(base, kept)
     return written
 
 

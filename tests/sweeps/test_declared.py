@@ -13,6 +13,7 @@ from tiny import TINY
 
 from common.claims.select import PER_PROBLEM
 from common.comparison.gather import gather
+from common.models import store
 from common.models.store import folder
 from common.results.columns import COLUMNS
 from common.results.files import read_csv, sha256_of
@@ -56,7 +57,8 @@ def trained(monkeypatch, tmp_path):
                 names.append(x.run_id.rpartition("-")[0])
 
     monkeypatch.setattr(declared, "train_all", one_by_one)
-    monkeypatch.setattr(declared, "REFERENCE", tmp_path / "reference")
+    for module in (declared, store):
+        monkeypatch.setattr(module, "REFERENCE", tmp_path / "reference")
     monkeypatch.setattr(os, "nice", lambda by: names.append(f"nice {by}"))
     return names
 
@@ -77,16 +79,17 @@ def test_a_second_clone_goes_on_where_the_kept_runs_end(trained, tmp_path):
     train(declared.parts(first)["A"][0])  # the base model of seed 10
     assert [path.name for path in declared.keep(first)] == ["A-s10.csv.gz"]
     assert declared.keep(first) == []  # nothing is new
-    shutil.copytree(here / "models", there / "models")
     declared.queue(study(there, 10, 11))
     rest = ["grpo-s10", "base-s11", "grpo-s11", "iac-s10", "iac-s11"]
-    # base-s10 runs again, because its model is needed and its hash is compared
-    assert trained == ["nice 19", "base-s10", *rest]
+    assert trained == ["nice 19", *rest]
+    assert len([*(there / "models").iterdir()]) == 1  # that of seed 11
     before = (tmp_path / "reference/confirmatory/A-s10.csv.gz").read_bytes()
     kept = declared.keep(study(there, 10, 11))
     names = ["A-s10-2.csv.gz", "A-s11.csv.gz", "B-s10.csv.gz", "B-s11.csv.gz"]
     assert [path.name for path in kept] == names
     assert (tmp_path / "reference/confirmatory/A-s10.csv.gz").read_bytes() == before
+    bases = [tmp_path / "reference", there, here]
+    assert [len([*(home / "models").iterdir()]) for home in bases] == [2, 1, 1]
     assert "A 4 of 4, B 2 of 2; the rest takes about 0.0 hours" in declared.progress(first)
     trained.clear()
     declared.queue(study(tmp_path / "third", 10, 11))
