@@ -44,7 +44,8 @@ def reward(completion_ids, **_):
 
 
 class Recorded(MethodTrainer):
-    """Keeps each rollout as it was drawn, with log pi by a plain pass, and what each loss got."""
+    """Keeps each rollout as it was drawn, with log pi by a plain pass, what each loss got, and
+    what the controller returned."""
 
     def _generate_and_score_completions(self, inputs):
         batch = super()._generate_and_score_completions(inputs)
@@ -56,6 +57,10 @@ class Recorded(MethodTrainer):
         logp = logits.log_softmax(-1).gather(-1, batch["completion_ids"][..., None])[..., 0]
         self.rollouts.append(batch | {"log_prob": logp})
         return batch
+
+    def _observe(self, **seen):
+        self.arguments.append(super()._observe(**seen))
+        return self.arguments[-1]
 
     def _compute_loss(self, model, inputs):
         self.losses.append(inputs)
@@ -79,7 +84,7 @@ def trainer(m, folder, *, kind=Recorded, rewards=reward, model=None, **more):
         processing_class=tokenizer(),
         method=m,
     )
-    made.rollouts, made.losses = [], []
+    made.rollouts, made.losses, made.arguments = [], [], []
     return made
 
 
@@ -148,8 +153,11 @@ def test_fade_steps_its_clock_and_resumes(updates, tmp_path):
             rows = (groups[:, None] * G + torch.arange(G)).flatten()
             seen = dict(solve_rate=rewards[groups].mean().item(), entropy=entropy(rollout, rows))
             state, given = controllers.fade(state, **seen, step=tick, **own)
-            expected = fade(rewards[groups], correct=rewards[groups] == 1, **given)
-            torch.testing.assert_close(found[groups], expected, rtol=1e-5, atol=1e-6)
+            assert made.arguments[tick - 1] == pytest.approx(given, rel=1e-5)  # another pass's
+            exact = fade(
+                rewards[groups], correct=rewards[groups] == 1, **made.arguments[tick - 1]
+            )
+            assert torch.equal(found[groups], exact)
         used(made, number, updates)
     assert tick == 4
     assert 0.3 < given["delta"] < 1 < given["alpha"]
