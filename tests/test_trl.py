@@ -154,9 +154,7 @@ def test_fade_steps_its_clock_and_resumes(updates, tmp_path):
             seen = dict(solve_rate=rewards[groups].mean().item(), entropy=entropy(rollout, rows))
             state, given = controllers.fade(state, **seen, step=tick, **own)
             assert made.arguments[tick - 1] == pytest.approx(given, rel=1e-5)  # another pass's
-            exact = fade(
-                rewards[groups], correct=rewards[groups] == 1, **made.arguments[tick - 1]
-            )
+            exact = fade(rewards[groups], correct=rewards[groups] == 1, **made.arguments[tick - 1])
             assert torch.equal(found[groups], exact)
         used(made, number, updates)
     assert tick == 4

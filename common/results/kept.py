@@ -13,6 +13,7 @@ from pathlib import Path
 import pandas as pd
 
 from common.errors import require
+from common.results.columns import COLUMNS
 from common.results.files import read_csv, write_csv
 
 PROBLEMS = ["benchmark", "problem_id"]
@@ -60,3 +61,16 @@ def files(folder: Path, seed: int | str = "*") -> list[Path]:
 def lines_of(path: Path) -> pd.DataFrame:
     """Return the lines of a kept file, which never changes."""
     return read_csv(path, LINE)
+
+
+def unpacked(home: Path, lines: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return result rows and the counts of every problem, as run folders have them, of kept `lines`
+    of the testbed `home`."""
+    metrics = [name for name in lines if name not in LINE]
+    rows = lines.melt([*OF_RUN, *AT], metrics, var_name="metric").dropna(subset=["value"])
+    names = read_csv(home / "problems.csv", PROBLEMS).groupby("benchmark")["problem_id"].agg(list)
+    counts = lines.dropna(subset=["c"]).drop(columns=metrics)
+    split = {name: counts[name].str.split() for name in ("c", "distinct")}
+    counts = counts.assign(**split, problem_id=counts["benchmark"].map(names))
+    counts = counts.explode(["problem_id", *split], ignore_index=True)
+    return rows.reindex(columns=COLUMNS), counts.astype({"n": int, "c": int, "distinct": int})

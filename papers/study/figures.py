@@ -3,6 +3,7 @@
 <results_dir>/<testbed>/laptop/                  rows and counts of the finished runs
 <results_dir>/<testbed>/{controls,methods}.csv
 <results_dir>/<testbed>/figures/keeps.png
+<results_dir>/confirmatory/hypotheses.csv         once the kept runs of nine seeds are whole
 """
 
 from pathlib import Path
@@ -14,6 +15,7 @@ from common.comparison.gather import LAPTOP, gather, gathered
 from common.palette import GREY, look
 from common.plotting import panels, save
 from common.results.files import write_csv
+from papers.study.hypotheses import verdicts
 from papers.study.tables import EQUAL, LAST, controls, methods
 
 TESTBEDS = {"study": "Subset-Countdown", "study_maze": "mazes with loops"}
@@ -26,6 +28,10 @@ def draw(root: Path) -> None:
         table = tabulate(root, name, root)
         if table is not None:
             keeps(task, table, root / name / "figures" / "keeps")
+    judged, said = verdicts(root)
+    print(said)
+    if len(judged):
+        write_csv(root / "confirmatory" / "hypotheses.csv", judged)
 
 
 def tabulate(results: Path, name: str, root: Path) -> pd.DataFrame | None:

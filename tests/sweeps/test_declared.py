@@ -15,9 +15,8 @@ from common.claims.select import PER_PROBLEM
 from common.comparison.gather import gather
 from common.models import store
 from common.models.store import folder
-from common.results.columns import COLUMNS
-from common.results.files import read_csv, sha256_of
-from common.results.kept import AT, COUNTED, LINE, OF_RUN, PROBLEMS, files, lines_of
+from common.results.files import sha256_of
+from common.results.kept import COUNTED, files, lines_of, unpacked
 from common.results.run import Run
 from common.sweeps import declared
 from common.sweeps.chosen import with_method
@@ -130,25 +129,13 @@ def test_no_run_waits_for_a_base_model_that_is_there(monkeypatch, tmp_path):
     assert waits == {grpo.run_id: (), other.run_id: (), rest.run_id: (other.run_id,)}
 
 
-def results(home: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Result rows and counts of every problem of all kept runs, as their folders have them."""
-    lines = pd.concat(map(lines_of, files(home)), ignore_index=True)
-    metrics = [name for name in lines if name not in LINE]
-    rows = lines.melt([*OF_RUN, *AT], metrics, var_name="metric").dropna(subset=["value"])
-    names = read_csv(home / "problems.csv", PROBLEMS).groupby("benchmark")["problem_id"].agg(list)
-    counts = lines.dropna(subset=["c"]).drop(columns=metrics)
-    split = {name: counts[name].str.split() for name in ("c", "distinct")}
-    counts = counts.assign(**split, problem_id=counts["benchmark"].map(names))
-    counts = counts.explode(["problem_id", *split], ignore_index=True)
-    return rows.reindex(columns=COLUMNS), counts.astype({"n": int, "c": int, "distinct": int})
-
-
 @pytest.mark.trains
 def test_kept_runs_give_the_rows_and_counts_of_their_folders(trained, tmp_path):
     config = study(tmp_path / "here", 10)
     declared.queue(config)
     declared.keep(config)
-    rows, counts = results(tmp_path / "reference" / "confirmatory")
+    home = tmp_path / "reference" / "confirmatory"
+    rows, counts = unpacked(home, pd.concat(map(lines_of, files(home)), ignore_index=True))
     own = gather(tmp_path / "here", "confirmatory").scopes["laptop"]
     key = [*PER_PROBLEM[:7]]
     same = [

@@ -1,0 +1,71 @@
+"""The hypotheses of the confirmatory study, judged on made-up runs whose truth is known."""
+
+from zlib import crc32
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from common.results.kept import PROBLEMS, packed, write_part
+from common.sweeps.declared import parts
+from common.sweeps.plan import scales_of
+from papers.study.hypotheses import SEEDS, verdicts
+
+# What a method loses of its rare right answers while pass@1 rises as GRPO's does
+LOSES = {"FADE": 0.1, "F-GRPO (gamma=0.5)": 0.8, "IAC": 0.3, "KL": 0.3, "GRPO-N": 1.6}
+SETS, SIZE = ("natural", "rare", "dev_natural"), 60
+STEPS = range(0, 11)
+
+
+def keep(root, seeds, bases=lambda seed: str(seed)):
+    """Kept runs of part A: the natural success rate rises by 2.4 points a step, the rare one falls
+    by up to 90 %."""
+    problems = pd.DataFrame(
+        [(name, f"p{i:02}") for name in SETS for i in range(SIZE)], columns=PROBLEMS
+    )
+    for x in parts(scales_of("study", "scale=confirmatory"))["A"]:
+        if x.seed not in seeds:
+            continue
+        rng, at = np.random.default_rng(crc32(x.run_id.encode())), []
+        for step in [0] if x.optim.steps == 0 else STEPS[1:]:
+            n = 256 if step in (0, STEPS[-1]) else 64
+            for name in SETS:
+                rare = name == "rare"
+                left = 0.03 * (1 - 0.56 * LOSES.get(x.label, 1.0) * step / STEPS[-1])
+                c = rng.binomial(n, left if rare else 0.3 + 0.024 * step, SIZE)
+                own = dict(step=step, benchmark=name, n=n, c=c, distinct=c.clip(max=3))
+                at.append(pd.DataFrame(own | {"problem_id": problems["problem_id"][:SIZE]}))
+        rows = pd.DataFrame(
+            [(0, "natural", "token_entropy", 0.5)],
+            columns=["step", "benchmark", "metric", "value"],
+        )
+        about = dict(run_id=x.run_id, table=x.table, model=x.model.name, method=x.label)
+        about |= dict(seed=x.seed, base=bases(x.seed), commit="c", processor="p", seconds=1)
+        lines = packed(pd.concat(at), rows).assign(**about)
+        write_part(root / "confirmatory", f"A-s{x.seed}", lines, problems)
+
+
+@pytest.mark.sweep
+def test_planted_effects_are_judged_on_nine_whole_seeds(tmp_path):
+    keep(tmp_path, range(10, 18))
+    found, said = verdicts(tmp_path)
+    assert found.empty
+    assert f"confirmatory: 8 of {SEEDS}" in said
+    keep(tmp_path, [18])
+    found, said = verdicts(tmp_path)
+    words = found.set_index("id")["laptop"].to_dict()
+    assert len(words) == 12
+    held = {"fade_keeps", "iac_keeps", "fade_keeps_lower", "iac_keeps_lower", "grpo_n_keeps_less"}
+    assert {name for name, word in words.items() if word == "holds"} >= held | {"none_beats_kl"}
+    missing = {name for name, word in words.items() if word == "not run"}
+    assert missing == {"keeps_without_multiplication", "keeps_on_mazes"}
+
+
+def test_runs_from_two_base_models_are_no_whole_seed(tmp_path):
+    keep(tmp_path, [10])
+    files = sorted((tmp_path / "confirmatory").glob("A-*"))
+    path = files[-1]
+    lines = pd.read_csv(path)
+    lines.assign(base="another").to_csv(path, index=False)
+    _, said = verdicts(tmp_path)
+    assert f"confirmatory: 0 of {SEEDS}" in said
