@@ -9,8 +9,9 @@ seeds and the paper's own parts. With paper=NAME, --help shows it. seeds=10 runs
 of each row instead, seeds=6-10 and seeds=1,3 those, seed by seed: whenever the command is stopped,
 the seeds that it has passed are complete.
 
-With method=FILE the study trains a method of your own (or one of ours, by its name) next to GRPO at
-both rates, on five seeds, and ends with the table of all methods and yours among them.
+With method=FILE the study trains a method of your own (or one of ours, by its name) on five seeds,
+and GRPO at both rates where the repository does not keep it. It ends with the table of all methods
+and yours among them.
 """
 
 from pathlib import Path
@@ -20,7 +21,7 @@ from common.config.files import REFERENCE, STUDY, papers, studies
 from common.config.words import split
 from common.errors import one_of, require
 from common.sweeps.chosen import only, with_method
-from common.sweeps.declared import queue
+from common.sweeps.declared import is_kept, queue
 from common.sweeps.plan import Reproduce, experiments
 from common.sweeps.reproduce import reproduce
 
@@ -39,7 +40,7 @@ def main(words: list[str]) -> None:
         if all(one.part for one in config.sweeps):
             queue(config)
             return
-        runs = experiments(config)
+        runs = [x for x in experiments(config) if config.scale != OWN or not is_kept(x)]
         if given["seeds"]:
             runs.sort(key=lambda x: (x.seed, x.optim.steps > 0))
         reproduce(config, finish, runs)

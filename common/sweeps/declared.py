@@ -28,7 +28,7 @@ from common.models.store import folder
 from common.results.checks import require_none
 from common.results.collect import counts_of, verify
 from common.results.files import read_csv, sha256_of
-from common.results.kept import LINE, PROBLEMS, files, lines_of, packed, write_part
+from common.results.kept import LINE, PROBLEMS, files, lines_of, packed, unpacked, write_part
 from common.results.provenance import meta_of
 from common.sweeps.plan import Reproduce, runs_of, scales_of
 from common.sweeps.reproduce import done, train_all
@@ -115,6 +115,23 @@ def progress(config: Reproduce) -> str:
     rest = sum(known.values()) / (os.cpu_count() or 1)
     apart = "".join(f", without {x}, of which no run is done" for x in left if x not in known)
     return f"done: {', '.join(said)}; the rest takes about {rest:.1f} hours{apart}"
+
+
+def is_kept(x: Experiment) -> bool:
+    """Return whether the repository keeps this run, from the base model that is used here."""
+    return _base(x) is not None and x.run_id in _counted(x)
+
+
+def kept_counts(runs: list[Experiment]) -> pd.DataFrame:
+    """Return the counts of those runs that only the repository has, as far as their own steps."""
+    found = []
+    for x in runs:
+        if is_kept(x) and not done(x):
+            lines = _kept(x)
+            own = (lines["run_id"] == x.run_id) & (lines["base"] == _base(x))
+            lines = lines[own & (lines["step"] <= x.optim.steps)].reset_index(drop=True)
+            found.append(unpacked(REFERENCE / x.paper, lines)[1])
+    return pd.concat(found, ignore_index=True) if found else pd.DataFrame()
 
 
 def _done(x: Experiment) -> bool:

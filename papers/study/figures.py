@@ -15,6 +15,8 @@ from common.comparison.gather import LAPTOP, gather, gathered
 from common.palette import GREY, look
 from common.plotting import panels, save
 from common.results.files import write_csv
+from common.sweeps.declared import kept_counts
+from common.sweeps.plan import experiments, scales_of
 from papers.study.hypotheses import verdicts
 from papers.study.tables import EQUAL, LAST, controls, methods
 
@@ -37,13 +39,18 @@ def draw(root: Path) -> None:
 def tabulate(results: Path, name: str, root: Path) -> pd.DataFrame | None:
     """Write the rows, counts and tables of the testbed's finished runs below `results` to
     <root>/<name>/ and return the table `methods`; None where no run is finished. Without the run
-    folders the tables are made from the rows and counts that are there."""
+    folders the tables are made from the rows and counts that are there. Methods of a user's own are
+    compared with kept runs of GRPO too."""
     gathering = gather(results, name)
     gathering.write(root, name)
     one, _ = gathered(root, name, LAPTOP, gathering if gathering.scopes else None)
     if not len(one.rows):
         return None
-    found = curves(one.counts)
+    counts = one.counts
+    if name in OWN:
+        own = experiments(scales_of("study", "scale=own", f"results_dir={root}"))
+        counts = pd.concat([counts, kept_counts(own)], ignore_index=True)
+    found = curves(counts)
     table = methods(found)
     write_csv(root / name / "controls.csv", controls(found))
     write_csv(root / name / "methods.csv", table)

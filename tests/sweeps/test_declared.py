@@ -154,6 +154,23 @@ def test_kept_runs_give_the_rows_and_counts_of_their_folders(trained, tmp_path):
 
 
 @pytest.mark.trains
+def test_a_method_of_ones_own_is_compared_with_what_is_kept(trained, tmp_path):
+    declared.queue(study(tmp_path / "here", 10))
+    config = study(tmp_path / "there", 10)
+    base, grpo, iac = [x for runs in declared.parts(config).values() for x in runs]
+    short = replace(grpo, optim=replace(grpo.optim, steps=4))
+    assert not declared.is_kept(short)
+    declared.keep(study(tmp_path / "here", 10))
+    assert all(map(declared.is_kept, (base, short, iac)))
+    counts = declared.kept_counts([base, short])
+    assert set(counts["method"]) == {"base", "GRPO"}
+    assert set(counts["step"]) == {0, 1, 3, 4}  # the kept run has 6 steps
+    other_base(tmp_path / "reference", tmp_path / "there")
+    assert not declared.is_kept(short)
+    assert declared.kept_counts([base, short]).empty
+
+
+@pytest.mark.trains
 def test_runs_on_other_problems_are_not_kept_together(trained, tmp_path):
     first = study(tmp_path / "here", 10)
     train(declared.parts(first)["A"][0])
@@ -203,11 +220,11 @@ def test_a_method_of_ones_own_runs_next_to_the_studys_own_runs(tmp_path):
     (tmp_path / "mine.yaml").write_text("defaults: [ips_grpo, _self_]\nname: mine\n")
     config = with_method(scales_of("study", "scale=own"), str(tmp_path / "mine.yaml"))
     found = {(x.table, x.label, x.seed): x for x in experiments(config)}
-    assert {seed for _, _, seed in found} == {10, 11, 12, 13, 14}
+    assert {seed for _, _, seed in found} == {12, 13, 14, 15, 16}
     assert {(table, label) for table, label, _ in found} == {
         *(("base", "base"), ("lr 3e-6", "GRPO"), ("lr 1e-5", "GRPO"), ("lr 1e-5", "mine"))
     }
-    mine = found["lr 1e-5", "mine", 10]
+    mine = found["lr 1e-5", "mine", 12]
     assert (mine.name, mine.optim.steps) == ("mine", 1200)
     assert mine.method.advantage["_target_"].endswith("inverse_probability")
     declared_runs = {x.run_id for x in experiments(scales_of("study", "scale=confirmatory"))}
