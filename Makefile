@@ -71,6 +71,8 @@ report: $(VENV)/.ready ## results/report/index.html: what each paper claims, and
 
 # No environment is made: a machine with a GPU has its own PyTorch, which PYTHON names.
 gpu-day: ## one NVIDIA GPU, half an hour: tests, speed, Table 4's mazes; again: goes on; PROGRAMME=ladder: the study at 10 M parameters [MINUTES=30] [PYTHON=python3] (docs/gpu.md)
+	@$(PYTHON) -c 'import torch' 2>/dev/null || \
+	  { echo 'error: PYTHON=$(PYTHON): has no torch; set PYTHON to the one that has' >&2; exit 1; }
 	$(PYTHON) -m bench.gpu_day $(if $(PROGRAMME),programme=$(PROGRAMME)) $(if $(MINUTES),minutes=$(MINUTES))
 
 check: $(READY) ## the loop of every change, two to three minutes: lint, types and the tests that need nothing

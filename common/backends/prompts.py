@@ -5,14 +5,18 @@ from common.config.resolve import resolve
 from common.datasets.commits import read_from
 from common.datasets.prompts import check
 from common.datasets.solve_rate import chooser, rates, unfiltered
-from common.datasets.templates import of_model
+from common.datasets.templates import CHATS, OWN, of_model
+from common.errors import require
 from common.experiment import Experiment
 from common.types import Prompt
 
 
 def prompts(x: Experiment) -> tuple[list[Prompt], dict[str, list[Prompt]]]:
     """Return the training prompts and the prompts of each benchmark. Raises UserError as `check`
-    does, and where the training prompts are chosen by solve rates that were not measured yet."""
+    does, for an unknown chat, and where the training prompts are chosen by solve rates that were
+    not measured yet."""
+    chats = [*CHATS, OWN]
+    require(x.model.chat in (None, *chats), "model.chat", x.model.chat, f"use one of {chats}")
     needed = measurements(x)
     known: dict[str, float] = {}
     for one in needed:  # first: reading a data set takes minutes

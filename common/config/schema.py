@@ -193,7 +193,7 @@ class Evaluation:
     temperature: PositiveFloat
     max_tokens: PositiveInt
     every: PositiveInt  # steps between the evaluations of the training curve
-    curve_n: PositiveInt  # samples per problem on the curve
+    curve_n: PositiveInt  # samples per problem on the curve; n where n is lower
     batch: PositiveInt  # sequences decoded at once
     # base model samples per prompt for Delta NLL, F-GRPO App. F.2; 0: left out
     rare_nll_samples: NonNegativeInt
@@ -206,8 +206,7 @@ class Evaluation:
         return sorted({*every, *(x for x in (*self.also_at, *self.full_at) if x < steps)})
 
     def __post_init__(self):
-        remedy = f"at most eval.n={self.n}; set both"
-        require(self.curve_n <= self.n, "eval.curve_n", self.curve_n, remedy)
+        object.__setattr__(self, "curve_n", min(self.curve_n, self.n))
         remedy = f"pass@k needs 1 <= k <= n; raise eval.n={self.n} or drop this k"
         for k in self.k:
             require(0 < k <= self.n, "eval.k", k, remedy)

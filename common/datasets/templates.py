@@ -200,7 +200,7 @@ def render(row: dict, *, instruction: str, chat: str | None) -> str:
     message = INSTRUCTIONS[instruction](row)
     if chat is not None and chat.startswith(f"{OWN}:"):
         return own_template(chat.removeprefix(f"{OWN}:"), *message)
-    known = [*CHATS, f"{OWN}:FOLDER_OR_HUB_ID"]
+    known = [*CHATS, OWN]
     require(chat in CHATS, "chat", chat, f"say which markup the model was trained on: {known}")
     return CHATS[chat](*message)
 

@@ -11,6 +11,7 @@ from compositions import composed
 from refuses import refuses
 from tiny import ROOT, TINY
 
+from common.backends.prompts import prompts
 from common.config import compose, rows
 from common.config.strict import strict
 from common.errors import UserError
@@ -52,10 +53,27 @@ def test_the_papers_values_arrive():
     assert load(["optim.lr=3e-5", "seed=7"], "f_grpo").optim.lr == 3e-5
 
 
+def test_a_curve_has_no_more_samples_than_the_end():
+    assert load(["eval.n=8", "eval.k=[1]"], "f_grpo").eval.curve_n == 8
+
+
+def test_an_unknown_chat_is_refused_before_any_prompt():
+    with refuses("model.chat", "qwenn"):
+        prompts(load(["model.chat=qwenn"], "f_grpo"))
+
+
 def test_other_data_and_models_compose():
     words = ["data=jsonl", "data.train.path=a.jsonl", "data.benchmarks.test.path=b.jsonl"]
     x = load(words, "f_grpo")
     assert (x.data.train["path"], x.data.train["chat"]) == ("a.jsonl", None)
+    fields = load([*words, "data.train.fields.problem=q"], "f_grpo").data.benchmarks["test"][
+        "fields"
+    ]
+    assert fields == {"id": "id", "problem": "q", "answer": "answer"}
+    own = ["data.train.fields.problem=q", "data.benchmarks.test.fields.problem=p"]
+    x = load([*words, *own], "f_grpo")
+    assert x.data.train["fields"]["problem"] == "q"
+    assert x.data.benchmarks["test"]["fields"]["problem"] == "p"
     asked = [*words, "model=huggingface", "model.path=x", "model.chat=qwen"]
     x = load([*asked, "data.train.instruction=boxed_user"], "f_grpo")
     for node in (x.data.train, x.data.benchmarks["test"]):
@@ -156,7 +174,7 @@ def own_configs(tmp_path, monkeypatch):
         ("optim.lr: 0", "optim.lr=0"),
         ("optim.lr: 0, optim.lr.low: 1", "optim.lr={'low': 1}"),
         ("sampling.prompts: 7", "optim.mini_batches=2"),
-        ("eval.n: 4, eval.curve_n: 4", "eval.k=8"),
+        ("eval.n: 4", "eval.k=8"),
         ("model.path: x", "model.path=x"),
         ('table: "\\\\${tabel}"', "tabel"),
         ("method: gpro", "method=gpro"),
