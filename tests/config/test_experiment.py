@@ -99,6 +99,7 @@ def test_other_data_and_models_compose():
         "optim.lr=0", "optim.lr=-0.0001", "optim.lr=nan", "optim.grad_clip=0",
         "optim.weight_decay=-1", "optim.warmup_steps=-1", "optim.steps=-1",
         "optim.mini_batches=0", "optim.mini_batches=5", "optim.micro_batch=0", "eval.k=[]",
+        "eval.n=0", "eval.every=0", "eval.batch=0", "eval.max_tokens=0",
         "eval.temperature=0", "eval.rare_nll_samples=-1", "sampling.temperature=0",
         "sampling.log_prob_temperature=0", "sampling.group_size=0", "sampling.prompts=0",
         "sampling.max_tokens=0",
