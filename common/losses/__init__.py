@@ -1,2 +1,2 @@
-"""Losses on token log-probabilities, and how they are summed: pure functions with equation and
+"""Losses on token log-probabilities, and how they are summed: pure functions, each with its
 source."""

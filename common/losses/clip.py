@@ -110,8 +110,6 @@ def surrogate(
 
 
 def _fits(tokens: Tensor, advantages: Tensor, eps_low: float, eps_high: float) -> None:
-    """Raise UserError for advantages that would broadcast to another shape, and for clip ranges
-    that are not allowed."""
     response, token = (*tokens.shape[:-1], 1), tuple(tokens.shape)
     if tuple(advantages.shape) not in (response, token):
         raise UserError(

@@ -34,12 +34,12 @@ def tokens_of(share: float, tokens: int) -> int:
 
 
 def logged(log_prob: Tensor, advantages: Tensor, mask: Tensor) -> dict[str, float]:
-    """Return what a step with `covariances=true` logs: for each of SHARES the part of sum |c|, as a
-    fraction, that this share of the step's tokens holds, and the `percentiles`.
+    """Return what a step with `covariances=true` logs: for each of SHARES the fraction of sum |c|
+    that this share of the step's tokens holds, and the `percentiles`.
 
     log_prob (B, T) is under the policy that sampled; advantages (B, 1) or (B, T) are without token
-    weights; c is as in `covariance`, with means over all real tokens. If all c are 0 the result is
-    empty, so that such a step is missing from the curve instead of 0.
+    weights; c is as in `covariance`, with means over all real tokens. The result is empty if all c
+    are 0, so that such a step is missing from the curve instead of 0.
     """
     c = covariance(log_prob, advantages, mask, mean="token")[mask > 0]
     if not (c != 0).any():

@@ -1,4 +1,4 @@
-"""Differential smoothing: an advantage that looks at how likely the response was."""
+"""Differential smoothing: an advantage that depends on how likely the response was."""
 
 import torch
 from torch import Tensor

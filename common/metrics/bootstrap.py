@@ -1,5 +1,4 @@
-"""The bootstrap over problems, and the corrections for several tests by Holm and by Benjamini and
-Hochberg."""
+"""The bootstrap over problems, and corrections for multiple tests: Holm, Benjamini-Hochberg."""
 
 from collections.abc import Callable, Sequence
 
@@ -12,9 +11,9 @@ from common.errors import UserError
 def resampled_means(values: np.ndarray, *, draws: int, seed: int) -> np.ndarray:
     """Return means over problems resampled with replacement: values (P, K) -> (draws, K).
 
-    All samples of a problem stay together (a prompt is the cluster), because each draw takes a
-    problem's own value, such as its pass@k. A matrix of how often each problem was drawn gives all
-    means in one product. The draws are seeded. Raises UserError for no problems or NaN.
+    A problem keeps all its samples: each draw takes its value, such as its pass@k. One matrix
+    product with how often each problem was drawn gives all means. Raises UserError for no problems
+    or NaN.
     """
     values = np.asarray(values, dtype=float)
     if values.ndim != 2 or not len(values) or not np.isfinite(values).all():
@@ -56,10 +55,8 @@ def holm(p: Sequence[float]) -> np.ndarray:
 
     Rejecting where the adjusted p is below 0.05 keeps the chance of any false rejection below 0.05,
     however the tests depend on each other. Missing values count as no test and stay missing. Raises
-    UserError for a p outside 0..1.
-
-    statsmodels is not used, because it collects garbage in every call: that takes a third of a
-    second in a process that holds many objects.
+    UserError for a p outside 0..1. statsmodels is not used: it collects garbage in every call,
+    which takes a third of a second in a process with many objects.
     """
 
     def stepped(given: np.ndarray) -> np.ndarray:
@@ -76,10 +73,10 @@ def benjamini_hochberg(p: Sequence[float]) -> np.ndarray:
 
         p_(1) <= ... <= p_(m):  adjusted_(i) = min_{j >= i} min(1, (m / j) p_(j))
 
-    Of the findings with an adjusted p below 0.05 at most 5 % are expected to be false, for tests
-    that are independent or depend on each other positively. Missing values count as no test and
-    stay missing. Raises UserError for a p outside 0..1. scipy.stats has the same function, and
-    takes a second to load.
+    At most 5 % of the findings with an adjusted p below 0.05 are expected to be false, for tests
+    that are independent or positively dependent. Missing values count as no test and stay missing.
+    Raises UserError for a p outside 0..1. scipy.stats has this function, but takes a second to
+    load.
     """
 
     def stepped(given: np.ndarray) -> np.ndarray:
@@ -92,7 +89,6 @@ def benjamini_hochberg(p: Sequence[float]) -> np.ndarray:
 
 
 def _adjusted(p: Sequence[float], correction: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """Return the given p-values corrected; missing ones stay missing."""
     p = np.asarray(p, dtype=float)
     given = ~np.isnan(p)
     if ((p[given] < 0) | (p[given] > 1)).any():

@@ -23,10 +23,10 @@ def fit_power_law(ks: Sequence[int], curves: np.ndarray, iterations: int = 300) 
     """Return (a, b, c) of each curve, (B, K) in [0, 1] -> (B, 3), by least squares in pass@k.
 
     As in FADE sec 12.2, each k counts the same. Levenberg-Marquardt runs on log a, log b and
-    log(1 + c) for all curves at once. It starts from the best straight line in log(-log G) over
-    log(k + c) for a few shifts c. c > -1; a curve near exp(-a e^(-k/d)) drives all three to their
-    limits. A curve that is 0 or 1 throughout has no shape and gives NaN. Raises UserError for fewer
-    than 4 different k, because 3 points do not test a curve with three parameters.
+    log(1 + c) for all curves at once, from the best line log(-log G) over log(k + c) for a few
+    shifts c > -1. A curve near exp(-a e^(-k/d)) drives all three to their limits; one that is 0 or
+    1 throughout has no shape and gives NaN. Raises UserError for fewer than 4 different k: 3 points
+    do not test three parameters.
     """
     ks, curves = np.asarray(ks, dtype=float), np.atleast_2d(np.asarray(curves, dtype=float))
     if len(set(ks.tolist())) < 4:
@@ -106,10 +106,10 @@ class BetaMixture:
 
 
 def fit_beta(share: ArrayLike, *, components: int = 1) -> BetaMixture:
-    """Fit BetaBin(n, a, b), or a mixture of two of them, by least squares (FADE Fig. 10) to the
-    share of problems with 0, 1, ..., n of n samples right, (n + 1,). A mixture starts from a hard
-    and an easy component. Raises UserError if all problems have none right, or all have n, which
-    determines no shape."""
+    """Fit BetaBin(n, a, b), or a mixture of two, by least squares (FADE Fig. 10) to the share of
+    problems with 0, 1, ..., n of n samples right, (n + 1,). A mixture starts from a hard and an
+    easy component. Raises UserError if all problems have 0 right, or all n: that determines no
+    shape."""
     share = np.asarray(share)
     n = len(share) - 1
     if share[0] >= 1 or share[n] >= 1:

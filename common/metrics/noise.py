@@ -1,37 +1,34 @@
 """The noise of a single training run: how far another run with the same settings would differ.
 
-Two runs differ in their seeds, in the samples that were drawn and, if the benchmarks' problems are
-not the same, in the problems. The rules are in docs/evidence.md, "Single runs on a cluster".
+Two runs differ in their seeds, in their samples and, if the benchmarks differ, in the problems. The
+rules are in docs/evidence.md, "Single runs on a cluster".
 
 **The seed.** No paper prints two runs of one setting (F-GRPO's second version repeats the runs of
-its first; its four seeds belong to a simulation). `SEED_SD` is based on numbers that bound it:
+its first; its four seeds belong to a simulation). These numbers bound `SEED_SD`:
 
-- Published runs that differ in one setting. The three gammas of each of F-GRPO's nine pairs (v2
-  Table 6) scatter by 1.11 and 1.14 points of pass@1 and by 2.06 and 2.12 of pass@256 (math and
-  OOD averages, 18 degrees of freedom each). The four baselines of over_sharpening scatter by 0.48
-  points of AVG@8 and 0.47 of PASS@8 (Tables 2 and 3, averages, 9 each). These numbers include the
-  effect of the settings, so they are upper bounds. Pooled they are 1.03 for pass@1 and 2.09 for
-  pass@256; PASS@8 scatters as AVG@8 does.
-- Our own runs of the study, next to the effect of the seed's base model, at the last step: 1.45
-  points of natural pass@1, 2.70 of natural and rare pass@64 and pass@256. These include the
-  noise of the samples, and a model of 0.4 M parameters is less stable. The published numbers have
-  the papers' own scale and therefore take precedence.
+- Published runs that differ in one setting, upper bounds because the setting has its effect too.
+  The three gammas of F-GRPO's nine pairs (v2 Table 6) scatter by 1.11 and 1.14 points of pass@1
+  and by 2.06 and 2.12 of pass@256 (math and OOD averages, 18 degrees of freedom each); the four
+  baselines of over_sharpening by 0.48 points of AVG@8 and 0.47 of PASS@8 (Tables 2 and 3,
+  averages, 9 each). Pooled: 1.03 for pass@1, 2.09 for pass@256; PASS@8 scatters as AVG@8 does.
+- Our own runs of the study, together with the effect of the seed's base model, at the last step:
+  1.45 points of natural pass@1, 2.70 of natural and rare pass@64 and pass@256. These include the
+  samples' noise, and a 0.4 M model is less stable, so the published numbers take precedence.
 
-Between pass@1 and pass@256 it is linear in log k: runs that move by 1 and 2 points there, smoothly
+In between it is linear in log k: runs that move by 1 and 2 points at pass@1 and pass@256, smoothly
 in their problems' log odds, move by about 1.3 at pass@8.
 
 Entropies, lengths and other means are not shares of problems. Their seed effect is a fraction of
 the number itself: the median spread of natural token entropy was 0.09 over ten earlier tables and
-is 0.04 over the study's methods. `pytest -s tests/metrics/test_noise.py` computes these numbers.
-The seed effect of a run is assumed to be the same on all benchmarks, so an average over benchmarks
-does not reduce it.
+is 0.04 over the study's methods. `pytest -s tests/metrics/test_noise.py` computes these numbers. A
+run's seed effect is taken to be the same on all benchmarks, so averaging does not reduce it.
 
-**The step of a peak** is the end of the highest plateau (`plateau_step`). On a curve that has
-saturated the samples choose it: runs whose curves are equal (454 problems, 8 samples, 40
-evaluations) have steps that scatter by 10 % if they saturate with a time constant of a fifth of the
-run, by 22 % at a tenth and 33 % at a twentieth. `STEP_SHARE` is the fraction of the larger of two
-steps at which at most 5 % of pairs of equal curves differ by more than 1.96 sqrt(2) of it, for
-every time constant from one evaluation on. tests/metrics/test_noise.py simulates it.
+**The step of a peak** is the end of the highest plateau (`plateau_step`). On a saturated curve the
+samples choose it: the peaks of equal curves (454 problems, 8 samples, 40 evaluations) scatter by
+10 % if they saturate with a time constant of a fifth of the run, by 22 % at a tenth and 33 % at a
+twentieth. `STEP_SHARE` is the fraction of the larger of two steps at which at most 5 % of pairs of
+equal curves differ by more than 1.96 sqrt(2) of it, for every time constant from one evaluation on.
+tests/metrics/test_noise.py simulates it.
 """
 
 from functools import cache
@@ -51,8 +48,8 @@ PEAK = "steps_to_peak"  # the metric of that step
 
 
 def seed_sd(metric: str, value: float, unit: str = "") -> float:
-    """Return the standard deviation over seeds of a trained run's number, in its own unit: points
-    for pass@k and best@k (percent), linear in log k, else a fraction of the number. That of a
+    """Return the standard deviation over seeds of a trained run's number, in its unit: points for
+    pass@k and best@k (percent), linear in log k, else a fraction of the number, which for a
     percentage is at most half of what is left to 100."""
     of = estimator(str(metric))
     if of is None:
@@ -63,8 +60,8 @@ def seed_sd(metric: str, value: float, unit: str = "") -> float:
 
 
 def shrunk(variance: float, df: float, assumed: float) -> tuple[float, float]:
-    """Return an estimate of a variance with df degrees of freedom that is drawn towards the
-    `assumed` one, which counts for PRIOR, and its degrees of freedom."""
+    """Return an estimated variance (df degrees of freedom) drawn towards the `assumed` variance,
+    which counts for PRIOR, and the new degrees of freedom."""
     return (PRIOR * assumed + df * variance) / (PRIOR + df), PRIOR + df
 
 
@@ -72,16 +69,15 @@ def sampling_variance(c: ArrayLike, n: int, of: tuple[str, int]) -> np.ndarray:
     """Return the variance of each problem's pass@k or best@k (`passk.estimator`), a share in
     [0, 1], over further draws of n samples, if c of n were right: (P,).
 
-    The probability of a miss is estimated by m = C(n-c, k) / C(n, k), and E[m]^2 by
-    C(n-c, 2k) / C(n, 2k), both without bias. So for n >= 2k
+    The probability of a miss is estimated by m = C(n-c, k) / C(n, k), and E[m]^2 by C(n-c,
+    2k) / C(n, 2k), both without bias. So for n >= 2k
 
         variance = m^2 - C(n-c, 2k) / C(n, 2k)
 
-    is unbiased too. For one problem it may be negative, which a mean over problems evens out. With
+    is unbiased too. It may be negative for one problem, which a mean over problems evens out. With
     fewer samples, and for best@k, it is the estimator's variance under Binomial(n, c / n), which is
-    0 if none or all were right, hence too small on average. With one sample nothing is known about
-    one problem, and every problem gets the variance of a problem with their mean rate, which is too
-    large.
+    0 if none or all were right, hence too small on average. With n = 1 every problem gets the
+    variance of a problem with their mean rate, which is too large.
     """
     c = np.asarray(c, dtype=int)
     if n == 1:
@@ -111,6 +107,6 @@ def sampling_sd(c: ArrayLike, n: int, of: tuple[str, int]) -> float:
 
 
 def problem_variance(stderr: float, sampling: float) -> float:
-    """Return the variance of a mean, in squared points, that is due to the draw of its problems:
-    its squared standard error over problems, less the part that the samples add to it."""
+    """Return the variance of a mean, in squared points, over the draw of its problems: its squared
+    standard error less what the samples add to it."""
     return max(stderr**2 - sampling**2, 0.0)

@@ -1,4 +1,4 @@
-"""Is one model better than another on the same problems? Two tests that answer different questions.
+"""Is one model better than another on the same problems? Two tests with different questions.
 
 `subsampling_test` (F-GRPO App. I) asks whether two finished models differ when m samples per
 problem are drawn again; problems and trained models are fixed. `two_way_interval` asks whether two
@@ -39,12 +39,11 @@ class Interval:
         return self.bounds() if self.stderr != 0 else (np.nan, np.nan)
 
     def half(self) -> float:
-        """Return half of the interval's length."""
         return stdtrit(self.df, 0.975) * self.stderr
 
     def of_difference(self, start: float) -> tuple[float, float]:
-        """Return `ends` of a percentage minus another one, whose value is `start`: no end stands
-        for a percentage below 0 or above 100."""
+        """Return `ends` of a percentage minus `start`, cut where a percentage would leave
+        0..100."""
         low, high = self.ends()
         if np.isnan(low):
             return low, high
@@ -63,8 +62,8 @@ class Interval:
         return float(stdtr(self.df, (self.value - effect) / self.stderr)) if known else np.nan
 
     def detectable(self, power: float = 0.8) -> float:
-        """Return the minimum detectable difference: how far the truth must be from the null for
-        p < 0.05 in a share `power` of repetitions, (t_df(0.975) + t_df(power)) stderr."""
+        """Return the minimum detectable difference, (t_df(0.975) + t_df(power)) stderr: how far the
+        truth must be from the null for p < 0.05 in a share `power` of repetitions."""
         return float((stdtrit(self.df, 0.975) + stdtrit(self.df, power)) * self.stderr)
 
 
@@ -140,7 +139,6 @@ def seed_means(part: np.ndarray, strata: Sequence | None = None) -> np.ndarray:
 
 
 def _members(problems: int, strata: Sequence | None) -> list[np.ndarray]:
-    """Return for each benchmark which problems belong to it."""
     labels, groups = np.unique(
         np.zeros(problems) if strata is None else strata, return_inverse=True
     )
@@ -150,7 +148,7 @@ def _members(problems: int, strata: Sequence | None) -> list[np.ndarray]:
 def over_problems(*parts: np.ndarray, strata: Sequence | None = None) -> Interval:
     """Return an interval of the mean over problems of a sum of parts, with the runs taken as fixed:
     for single runs, whose spread over seeds is unknown. Parts, strata and degrees of freedom are as
-    in `two_way_interval`, whose B is the variance; a benchmark of one problem counts as fixed."""
+    in `two_way_interval`, whose B is the variance."""
     summed = np.sum([part.mean(axis=0) for part in parts], axis=0)
     members = _members(len(summed), strata)
     value = np.mean([summed[rows].mean() for rows in members])
@@ -158,7 +156,6 @@ def over_problems(*parts: np.ndarray, strata: Sequence | None = None) -> Interva
 
 
 def _problem_terms(summed: np.ndarray, members: list[np.ndarray]) -> list[tuple[float, float]]:
-    """Return each benchmark's part of the variance over problems, with its degrees of freedom."""
     values = [summed[rows] for rows in members]
     return [(x.var(ddof=1) / (len(x) * len(values) ** 2), len(x) - 1) for x in values if len(x) > 1]
 
@@ -184,16 +181,15 @@ def subsampling_test(
 
     Each iteration draws m of the n samples of every problem without replacement, for both models,
     and takes the difference of their mean pass@k; c_a, c_b (P,) are correct counts on the same
-    problems. The number correct among the m is hypergeometric(c, n-c, m), so counts are drawn,
-    not samples: the distribution is exact up to double rounding. Returns one row per k, in percent:
-    a, b, difference (from all n samples, which is the mean of the draws), low, high (2.5 and 97.5
-    percentile of the draws, NaN where all are alike) and p = 2 min(P(d <= 0), P(d >= 0)) with one
-    added to each count, so p is never below 2/(iterations+1). `strata` (P,) names each problem's
+    problems. The number correct among the m is hypergeometric(c, n-c, m), so counts are drawn, not
+    samples: the distribution is exact up to double rounding. `strata` (P,) names each problem's
     benchmark: the mean is then the plain mean over benchmarks.
 
-    Left out, as in the paper: any scaling of the spread from m to n samples, and the spread over
-    problems and training seeds. Raises UserError for m >= n, k > m, counts out of 0..n or unequal
-    lengths.
+    Returns one row per k, in percent: a, b, difference (from all n samples, which is the mean of
+    the draws), low, high (2.5 and 97.5 percentile of the draws, NaN where all are alike) and p = 2
+    min(P(d <= 0), P(d >= 0)) with one added to each count, so p is never below 2/(iterations+1). As
+    in the paper, the spread is not scaled from m to n samples and leaves out problems and training
+    seeds. Raises UserError for m >= n, k > m, counts out of 0..n or unequal lengths.
     """
     c_a, c_b = np.asarray(c_a), np.asarray(c_b)
     if not 1 <= m < n:
@@ -232,13 +228,12 @@ def _drawn(c: np.ndarray, n, ks, m, iterations, seed: tuple) -> np.ndarray:
 
 @lru_cache(maxsize=512)  # 200 MB; one set is asked for by itself, in an average and in pairs
 def subsample_means(counts: bytes, n: int, k: int, m: int, draws: int, seed: tuple) -> np.ndarray:
-    """Return mean pass@k over problems of subsamples of m out of n: (draws,), in [0, 1].
-    `counts` are the problems' correct counts, the bytes of an int64 array.
+    """Return mean pass@k over problems of subsamples of m out of n: (draws,), in [0, 1]. `counts`
+    are the problems' correct counts, the bytes of an int64 array.
 
     A draw is a table look-up by 16 random bits: value x of a hypergeometric fills floor(2^16 p_x)
-    of the 2^16 slots. The few slots left over stand for the remainder of the distribution. A draw
-    that lands there is drawn again from the remainder by inverse CDF, so that nothing is rounded to
-    2^-16.
+    of the 2^16 slots. A draw from the few slots left over is drawn again from the remainder by
+    inverse CDF, so that nothing is rounded to 2^-16.
     """
     c, by_correct = np.frombuffer(counts, np.int64), pass_at_k_table(m, [k])[:, 0]
     bits = np.random.SFC64([*seed, crc32(counts)])  # equal counts of a side give equal draws
@@ -269,9 +264,8 @@ def subsample_means(counts: bytes, n: int, k: int, m: int, draws: int, seed: tup
 def _hypergeometric(c: int, n: int, m: int) -> np.ndarray:
     """Return P(x of the m are correct) for x = 0..m, if c of n are.
 
-    scipy's function is not used: it takes 20 times as long, and where a probability is a whole
-    number of slots, such as 1/4 at c = 1 and m = n / 4, it rounds to the other side, so that a seed
-    would draw other numbers.
+    scipy's function takes 20 times as long. Where a probability is a whole number of slots, such as
+    1/4 at c = 1 and m = n / 4, it rounds to the other side: a seed would draw other numbers.
     """
 
     def log_choose(a, b):

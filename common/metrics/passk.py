@@ -64,8 +64,9 @@ def avg_at_k(c: ArrayLike, n: ArrayLike) -> np.ndarray:
 
 
 def estimator(metric: str) -> tuple[str, int] | None:
-    """Return which of the two estimators a metric is, and its k: ("pass", k), which avg@n is with
-    k = 1, or ("best", k); None for other metrics. PASS@8 as a paper prints it counts as pass@8."""
+    """Return which of the two estimators a metric is, and its k: ("pass", k), also for avg@n with
+    k = 1, or ("best", k); None for other metrics. Upper case, as papers print PASS@8, is the
+    same."""
     named = re.match(r"(avg|pass|best)@(\d+)", metric.lower())
     if named is None:
         return None
@@ -84,8 +85,7 @@ def estimate(of: tuple[str, int], c: ArrayLike, n: ArrayLike) -> np.ndarray:
 
 
 def mean_and_stderr(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the mean over problems (axis 0) and its standard error sd / sqrt(P), where sd has P-1
-    degrees of freedom. The error is NaN for one problem."""
+    """Return the mean over problems (axis 0) and its standard error, NaN for one problem."""
     problems = len(values)
     if problems < 2:
         return values.mean(axis=0), np.full(values.shape[1:], np.nan)

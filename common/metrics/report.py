@@ -1,9 +1,8 @@
 """All metrics of a benchmark as tidy rows with intervals: from counts, and from samples.
 
-The columns are the ones of `passk.report`, followed by low and high: a 95 % interval over resampled
-problems (`bootstrap.resampled_means`). Where all problems have the same value, a percentage has
-Wilson's interval for as many trials as there are problems, and other numbers have none. One problem
-has none.
+The columns are those of `passk.report`, then low and high: a 95 % interval over resampled problems
+(`bootstrap.resampled_means`). Where all problems have the same value, a percentage has Wilson's
+interval and other numbers have none; a single problem has none.
 """
 
 from collections.abc import Sequence
@@ -22,8 +21,8 @@ DRAWS = 2000  # bootstrap samples
 
 def from_counts(counts: pd.DataFrame, ks: Sequence[int]) -> pd.DataFrame:
     """Return the rows of one benchmark from its counts (benchmark, problem_id, n, c): pass@k
-    (unbiased, percent), and avg@n, the mean accuracy of all n samples, which is pass@1 under its
-    other name. Raises UserError as `passk.report` does."""
+    (unbiased, percent) and avg@n, the mean accuracy of all n samples. Raises UserError as
+    `passk.report` does."""
     rows = passk.report(counts, ks)  # first: its errors name the problem
     average = passk.report(counts, [1])
     n = int(average["n_samples"].iloc[0])
@@ -34,14 +33,13 @@ def from_counts(counts: pd.DataFrame, ks: Sequence[int]) -> pd.DataFrame:
 
 def from_samples(rows: pd.DataFrame, benchmark: str) -> pd.DataFrame:
     """Return the rows of one benchmark that need its samples, which have the columns
-    `common.evaluation.samples.COLUMNS`.
+    `common.evaluation.samples.COLUMNS`. A metric whose column is missing has no row.
 
     answer_entropy               bits (two_stage App. C.5)
-    token_entropy_per_response   nats, mean over responses of their means (two_stage App. C.5);
-                                 no row if log-probabilities are missing
-    token_nll_per_response       nats, the same from raw_log_prob (of samples drawn with top-p). It
-                                 is the entropy of the model's own distribution without the part
-                                 that the nucleus leaves out, so too low; no row if it is missing
+    token_entropy_per_response   nats, mean over responses of their means (two_stage App. C.5)
+    token_nll_per_response       nats, the same from raw_log_prob (samples drawn with top-p): the
+                                 entropy of the model's distribution without the part that the
+                                 nucleus leaves out, so too low
     """
     answers = rows["parsed"].where(rows["parsed"].notna(), None)
     columns = [("answer_entropy", "bits", answer_entropy(rows["problem_id"], answers))]
@@ -74,7 +72,6 @@ def from_scores(rows: pd.DataFrame, benchmark: str) -> pd.DataFrame:
 
 
 def _by_problem(columns: list[tuple], rows: pd.DataFrame, benchmark: str) -> pd.DataFrame:
-    """Return a row per (metric, unit, values per problem)."""
     values = np.column_stack([column[-1] for column in columns])
     mean, stderr = passk.mean_and_stderr(values)
     frame = pd.DataFrame([column[:2] for column in columns], columns=["metric", "unit"])
@@ -83,7 +80,6 @@ def _by_problem(columns: list[tuple], rows: pd.DataFrame, benchmark: str) -> pd.
 
 
 def _with_interval(rows: pd.DataFrame, values: np.ndarray) -> pd.DataFrame:
-    """Return `rows` with an interval over problems, from each row's values (problems, rows)."""
     low, high = percentile_interval(resampled_means(values, draws=DRAWS, seed=0))
     alike = np.isnan(low) & (rows["unit"] == "percent").to_numpy() & (len(values) > 1)
     shares = np.clip(values[0, alike] / 100, 0, 1)

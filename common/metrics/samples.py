@@ -1,7 +1,7 @@
 """Entropies of the samples themselves, which counts do not determine.
 
-Each function takes one benchmark's samples as parallel sequences, one entry per sample. It returns
-one value per problem, in the order in which the problems first occur.
+Each function takes one benchmark's samples as parallel sequences and returns one value per problem,
+in the order in which the problems first occur.
 """
 
 from collections.abc import Sequence
@@ -16,10 +16,10 @@ def answer_entropy(problems: Sequence[str], answers: Sequence[str | None]) -> np
 
         -sum_j p_j log2 p_j,  p_j = share of the problem's n samples with answer j
 
-    Samples without an answer count together as one answer, NA, as in the paper. The paper does not
-    name its logarithm; its largest value, 6.062, is above ln 256, so it must be in bits. This is
-    the plug-in estimate: it is too low while n is small next to the number of answers, so compare
-    runs with the same n only.
+    Samples without an answer count together as one answer, NA, as in the paper. The paper names no
+    logarithm; its largest value, 6.062, is above ln 256, so it must be in bits. This plug-in
+    estimate is too low while n is small relative to the number of answers: compare runs with the
+    same n only.
     """
     problem, names = pd.factorize(np.asarray(problems, dtype=object))
     answer = pd.factorize(np.asarray(answers, dtype=object))[0] + 1
@@ -38,11 +38,10 @@ def token_entropy(
 
         (1/G) sum_i (1/T_i) sum_t -log p(y_t | y_<t)
 
-    log_probs: the log-probability of each whole response under the distribution it was drawn from;
-    tokens: T_i. Given the text before it, a drawn token's -log p has the entropy H(p_t) as its
-    mean, so no distributions need to be stored. The paper writes one T for all sequences; with
-    different lengths this is the mean over sequences of their means. (The `token_entropy` of a
-    run's metrics.csv is the other reading, the mean over all tokens.)
+    log_probs: of each whole response under the distribution it was drawn from; tokens: T_i. A drawn
+    token's -log p has the mean H(p_t), so no distributions need to be stored. The paper writes one
+    T for all sequences; with different lengths this is the mean over sequences of their means. (The
+    `token_entropy` of a run's metrics.csv is the other reading, the mean over all tokens.)
     """
     problem, names = pd.factorize(np.asarray(problems, dtype=object))
     means = -np.asarray(log_probs, dtype=float) / np.asarray(tokens, dtype=float)

@@ -65,8 +65,8 @@ class Svd:
 
 
 def full(blocks: Blocks) -> Svd:
-    """Return all singular values and the leading vectors, from the eigenvalues of W^T W, or of
-    W W^T if W is wide. All is in float64; singular values below about 1e-8 s_1 are rounding errors.
+    """Return all singular values and the leading vectors, from the eigenvalues of W^T W, or of W
+    W^T if W is wide, in float64. Singular values below about 1e-8 s_1 are rounding errors.
 
     Memory: a block of a tall matrix or the whole of a wide one, and four squares of the shorter
     side.
@@ -166,7 +166,6 @@ def _gram_times(blocks: Blocks, basis: np.ndarray) -> np.ndarray:
 
 
 def _aligned(blocks: Blocks, left: np.ndarray):
-    """Yield each block with its rows of `left`."""
     start = 0
     for block in blocks():
         yield block, left[start : start + len(block)]
