@@ -1,2 +1,1 @@
-"""Models: found or pretrained (`store`, `pretrain`), loaded, and run for log-probabilities
-(`policy`, `recorded`)."""
+"""Models: found or pretrained, loaded, and run for log-probabilities."""

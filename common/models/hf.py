@@ -1,5 +1,5 @@
-"""The classes of transformers that read and make models. Only its assisted decoding, which nothing
-here uses, needs scikit-learn, whose import takes a fifth of the start of every command."""
+"""The classes of transformers that read and make models, without scikit-learn, whose import takes a
+fifth of the start of every command. Only assisted decoding, unused here, needs it."""
 
 import transformers.utils
 

@@ -1,6 +1,5 @@
-"""The layers of the Llama family, as this project's two forward passes compute them: the pass of
-training, over packed tokens with gradient (policy.py), and the pass of decoding, with a cache
-(common/rollout/decoder.py)."""
+"""The layers of the Llama family, as this project's two forward passes compute them: training, over
+packed tokens with gradient (policy.py), and decoding, with a cache (common/rollout/decoder.py)."""
 
 from __future__ import annotations
 
@@ -69,9 +68,9 @@ def own_weights(layer, config) -> Layer:
 
 
 def fused_weights(layer, config, dtype: torch.dtype) -> Layer:
-    """Return copies of the weights without gradient, in `dtype`, with one matrix product for all
-    projections that read the same states. `project` gives queries together with keys,
-    (B, heads + kv_heads, T, D), and values (B, kv_heads, T, D)."""
+    """Return copies of the weights in `dtype` without gradient, with one matrix product for
+    projections that read the same states. `project` gives queries together with keys, (B,
+    heads + kv_heads, T, D), and values (B, kv_heads, T, D)."""
     attention, mlp = layer.self_attn, layer.mlp
     heads, kv_heads = config.num_attention_heads, config.num_key_value_heads
     parts = (attention.q_proj, attention.k_proj, attention.v_proj)
@@ -107,8 +106,8 @@ def norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
 
 
 def signed(sin: torch.Tensor) -> torch.Tensor:
-    """Return `sin` (..., D) with its first half negated, as `rotated` takes it. The halves of a
-    vector can then be swapped without a negated copy, and the result has the same bits."""
+    """Return `sin` (..., D) with its first half negated, as `rotated` takes it: swapping a vector's
+    halves then needs no negated copy, and the result has the same bits."""
     half = sin.shape[-1] // 2
     return torch.cat([-sin[..., :half], sin[..., half:]], -1)
 
@@ -125,7 +124,6 @@ def attend(q, k, v, mask):
 
 
 def causal(length: int, device) -> torch.Tensor:
-    """Return the (length, length) mask in which every token sees itself and all before it."""
     return torch.ones(length, length, dtype=torch.bool, device=device).tril()
 
 

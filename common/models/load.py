@@ -1,5 +1,4 @@
-"""Loading of models: a Hugging Face causal LM by folder or hub id, or a tiny one that is pretrained
-here on demonstrations."""
+"""Load a Hugging Face causal LM by folder or hub id, or a tiny one that is pretrained here."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,11 +21,8 @@ def device(asked: str) -> str:
 
 
 def load_model(model: Model, results_dir: Path, device: str):
-    """Return (model in float32 evaluation mode, tokenizer). A tiny model is pretrained first if it
-    does not exist yet.
-
-    Raises UserError as `load_checkpoint` does.
-    """
+    """Return (model in float32 evaluation mode, tokenizer); a tiny model that does not exist yet is
+    pretrained first. Raises UserError as `load_checkpoint` does."""
     path = folder(model, results_dir)
     if model.pretrain is not None and not (Path(path) / "DONE").exists():
         from common.models.pretrain import pretrain  # once for each base model
@@ -108,8 +104,8 @@ def reading(path: str, key: str) -> Iterator[bool]:
 
 def only_cached(path: str, key: str) -> bool:
     """Return whether a hub id is available from the cache only; False for a folder or in offline
-    mode. One request tells at once that the hub cannot be reached; `from_pretrained` would tell it
-    after a minute of retries. Raises UserError if the hub has no such model."""
+    mode. One request tells at once what `from_pretrained` tells after a minute of retries. Raises
+    UserError if the hub has no such model."""
     import huggingface_hub
     from httpx import HTTPError
     from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError

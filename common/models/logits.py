@@ -15,10 +15,10 @@ def log_prob_and_entropy(
         log_prob = log_p[id];  entropy = -sum_v exp(log_p_v) log_p_v
 
     logits (..., V) of any float type, ids (...); returns two (...) tensors in float32, or float64
-    for float64 logits, both with gradient. Rows are processed in chunks, and the softmax of a chunk
-    is computed again for the gradient, so the gradient is the only other tensor of the logits'
-    size. A slice that is not contiguous, such as logits[:, :-1], is copied first. Not supported are
-    second derivatives, and logits of -inf, whose entropy is nan as in the plain formula.
+    for float64 logits, both with gradient. A chunk's softmax is computed again for the gradient,
+    the only other tensor of the logits' size. A slice that is not contiguous, such as
+    logits[:, :-1], is copied first. Second derivatives are not supported, nor logits of -inf, whose
+    entropy is nan.
     """
     made = _LogProbAndEntropy.apply(
         logits.reshape(-1, logits.shape[-1]), ids.flatten(), temperature

@@ -1,6 +1,5 @@
-"""Muon in float32. torch.optim.Muon orthogonalises in bfloat16, which is many times slower on
-processors without bfloat16 products (measured for the tiny model on Zen 3: 520 against 36 ms per
-step)."""
+"""Muon in float32. torch.optim.Muon orthogonalises in bfloat16, many times slower on processors
+without bfloat16 products (for the tiny model on Zen 3: 520 against 36 ms per step)."""
 
 import torch
 

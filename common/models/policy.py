@@ -1,5 +1,4 @@
-"""The policy as the trainer uses it: a causal LM's log-probabilities and entropies of given
-responses."""
+"""The policy as the trainer uses it: a causal LM's log-probabilities and entropies of responses."""
 
 from collections.abc import Callable
 
@@ -55,7 +54,6 @@ def log_probs(
 
 
 def _placed(values: torch.Tensor, rows: torch.Tensor, later: torch.Tensor) -> torch.Tensor:
-    """Return `values` (N,) at the places `rows` of a tensor in the shape of `later`, else 0."""
     flat = values.new_zeros(later.numel()).index_copy(0, rows, values)
     return flat.view(later.shape)
 
@@ -63,8 +61,8 @@ def _placed(values: torch.Tensor, rows: torch.Tensor, later: torch.Tensor) -> to
 @torch.no_grad()
 def log_probs_in_parts(policy: Callable, batch: RolloutBatch, micro_batch: int) -> torch.Tensor:
     """Return the log-probabilities that `policy` (models/recorded.py, `passes`) gives to the tokens
-    of a batch, (B, T), without gradient, in passes of at most `micro_batch` responses; a group is
-    never split."""
+    of a batch, (B, T), without gradient, in passes of at most `micro_batch` responses or one
+    group."""
     size = max(1, micro_batch // batch.group_size)
     starts = range(0, len(batch.prompt_ids), size)
     return torch.cat([policy(batch.prompts(i, i + size))[0].clone() for i in starts])
@@ -72,7 +70,7 @@ def log_probs_in_parts(policy: Callable, batch: RolloutBatch, micro_batch: int) 
 
 def _padded_logits(model, batch: RolloutBatch, _):
     """Run any causal LM through its own forward. Return the logits after each prompt (P, V), the
-    logits that predict the responses' later tokens (N, V), and the positions of these tokens in
+    logits that predict the responses' later tokens (N, V), and these tokens' positions in
     response_ids[:, 1:].flatten()."""
     from common.models.hf import DynamicCache
 
@@ -104,8 +102,8 @@ def _padded_logits(model, batch: RolloutBatch, _):
 
 
 def _packed_logits(model, batch: RolloutBatch, rows: torch.Tensor | None):
-    """Return the same as `_padded_logits` for the plain Llama family, from the modules' own
-    weights. Padding takes part in attention only, so half-empty rectangles cost half."""
+    """Return what `_padded_logits` does, for the plain Llama family, from the modules' own weights.
+    Padding takes part in attention only, so half-empty rectangles cost half."""
     config, body = model.config, model.model
     prompts, length = batch.prompt_ids.shape
     responses, width = batch.response_ids.shape[0], batch.response_ids.shape[1] - 1

@@ -22,12 +22,9 @@ TASKS = {"countdown": countdown, "expressions": expressions, "maze": maze}
 
 
 def tokenizer(words: tuple[str, ...] = countdown.WORDS):
-    """Return a tokenizer with one token per word of a task, such as a number, an operator or
-    `\\boxed{`; it ignores blanks before a token.
-
-    AutoTokenizer replaces the tokenizer class of every qwen2 checkpoint by Qwen2Tokenizer, which
-    rebuilds its own pre-tokenizer; only added tokens survive that, so all words are added tokens.
-    """
+    r"""Return a tokenizer with one token per word of a task, such as a number, an operator or
+    `\\boxed{`; it ignores blanks before a token. All words are added tokens: AutoTokenizer turns
+    every qwen2 tokenizer into Qwen2Tokenizer, whose own pre-tokenizer only these survive."""
     from tokenizers import AddedToken
 
     from common.models.hf import Qwen2Tokenizer
@@ -40,12 +37,9 @@ def tokenizer(words: tuple[str, ...] = countdown.WORDS):
 
 def pretrain(config: Pretrain, path: Path, device: str = "cpu") -> None:
     """Train a random-init Qwen2 on its task's demonstrations (cross-entropy on the response) and
-    save it.
-
-    The result is an ordinary Hugging Face checkpoint (vocabulary size = len(tokenizer)) that
-    transformers, vLLM and verl load like any other. Its `DONE` file is written last. Raises
-    UserError for an option that the task's demonstrations do not have.
-    """
+    save it as a Hugging Face checkpoint that transformers, vLLM and verl load like any other. Its
+    `DONE` file is written last. Raises UserError for an option that the task's demonstrations do
+    not have."""
     from rich.progress import track
 
     task = TASKS[config.task]
@@ -82,9 +76,8 @@ def pretrain(config: Pretrain, path: Path, device: str = "cpu") -> None:
 def _optimizers(model, config: Pretrain) -> list[tuple[torch.optim.Optimizer, float]]:
     """Return Muon for the weight matrices of the layers and AdamW for embeddings, norms and biases,
     with their peak learning rates. After one epoch pass@1 on dev prompts of Countdown is 26 % with
-    Muon and 15-19 % with only AdamW. The option `adamw` has the betas and the weight decay of
-    MaxRL's maze/sft.py (repository tajwarfahim/maxrl), whose cosine schedule over ten epochs is
-    constant within 1,500 steps."""
+    Muon, 15-19 % with AdamW alone. `adamw` has the betas and weight decay of MaxRL's maze/sft.py
+    (tajwarfahim/maxrl), whose cosine over ten epochs is constant within 1,500 steps."""
     matrices = [p for n, p in model.named_parameters() if p.ndim == 2 and "layers" in n]
     others = [p for n, p in model.named_parameters() if p.ndim != 2 or "layers" not in n]
     if config.optimizer == "adamw":
@@ -98,7 +91,6 @@ def _optimizers(model, config: Pretrain) -> list[tuple[torch.optim.Optimizer, fl
 
 
 def random_model(config: Pretrain, tok):
-    """Return a Qwen2 of the given sizes with random weights."""
     from common.models.hf import Qwen2Config, Qwen2ForCausalLM
 
     torch.manual_seed(config.seed)
@@ -122,7 +114,6 @@ def random_model(config: Pretrain, tok):
 
 
 def _pack(tok, rows: list[tuple[str, str]]) -> list[torch.Tensor]:
-    """Return the fields of a RolloutBatch with one response per prompt."""
     texts = [prompt for prompt, _ in rows], [answer + EOS for _, answer in rows]
     made = []
     for some, side in zip(texts, ("left", "right"), strict=True):

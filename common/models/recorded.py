@@ -27,8 +27,7 @@ def passes(model, *, temperature: float, dtype: torch.dtype) -> Callable:
 
 
 class Recorded:
-    """Each shape is recorded when it comes for the first time, at most MOST of them, and all graphs
-    share their memory.
+    """Records each shape when it first comes, at most MOST of them; all graphs share their memory.
 
     A pass that is not recorded comes after these: what is left of it, such as a loss, would tie the
     parameters' gradients to another stream, and a recording refuses to wait for that.
@@ -68,8 +67,6 @@ class Recorded:
 
 
 class Pass(torch.nn.Module):
-    """`log_probs` as a function of tensors."""
-
     def __init__(self, model, temperature: float, dtype: torch.dtype):
         super().__init__()
         self.model, self.temperature, self.dtype = model, temperature, dtype

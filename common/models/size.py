@@ -1,4 +1,4 @@
-"""The sizes of a model on which memory and time depend. This module does not import torch."""
+"""The sizes of a model on which memory and time depend, without importing torch."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -16,10 +16,10 @@ class Size:
 
 
 def with_memory(size: Size, sampler: Any, size_at: Callable[[str], Size | None]) -> list[Size]:
-    """Return the sizes of a policy and, if `sampler` is DLC's, of its memory network next to it
+    """Return the sizes of a policy and, if `sampler` is DLC's, of its memory network
     (common/rollout/dlc.py): a checkpoint, whose size `size_at` finds, a copy of the policy, or a
-    random network whose width is divided by `shrink`, always with two embedding tables, for input
-    and output. A checkpoint whose size is not known is left out."""
+    random network with its width divided by `shrink`, always with two embedding tables. A
+    checkpoint of unknown size is left out."""
     if sampler is None:
         return [size]
     if sampler.path is not None:

@@ -55,7 +55,6 @@ def download(hub: str, revision: str | None, offline: bool = False) -> str:
 
 
 def cached(hub: str, revision: str | None) -> bool:
-    """Return whether weights of the hub model are in the cache."""
     try:
         return any(Path(download(hub, revision, offline=True)).glob("*.safetensors"))
     except UserError:
@@ -63,7 +62,7 @@ def cached(hub: str, revision: str | None) -> bool:
 
 
 def save(model, tok, path: Path) -> None:
-    """Save a Hugging Face checkpoint at `path`: each file is written next to it, then renamed."""
+    """Save a Hugging Face checkpoint at `path`: each file is written beside it, then renamed."""
     from safetensors import SafetensorError
     from transformers.utils import logging
 

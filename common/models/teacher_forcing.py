@@ -1,9 +1,7 @@
-"""Teacher forcing: a model's log-probabilities and entropies of given responses, token by token, in
-bounded memory.
+"""Teacher forcing: a model's log-probabilities and entropies of given responses, token by token.
 
-The softmax is over the whole vocabulary, in float32. A batch of sequences is read
-a few tokens at a time: the keys and values of the tokens that were read are kept, their logits are
-not.
+The softmax is over the whole vocabulary, in float32. To bound memory, a batch is read a few tokens
+at a time: the keys and values of tokens already read are kept, their logits are not.
 """
 
 from __future__ import annotations
@@ -57,8 +55,8 @@ def scores(
 
 
 def batches(lengths: list[int], tokens: int) -> list[list[int]]:
-    """Return the indices of the sequences in batches, ordered by length. A batch has at most
-    `tokens` tokens when padded, or a single sequence."""
+    """Return the sequences' indices in batches, ordered by length; a batch has at most `tokens`
+    tokens when padded, or a single sequence."""
     found: list[list[int]] = []
     for i in sorted(range(len(lengths)), key=lambda i: lengths[i]):
         if found and (len(found[-1]) + 1) * lengths[i] <= tokens:
@@ -72,8 +70,7 @@ def _of_sequences(
     model, whole: list[list[int]], temperature: float, also: float | None, logits: int, first: int
 ) -> list[torch.Tensor]:
     """Return the values of each token after position `first`, (B, L - 1 - first); no softmax is
-    computed for earlier tokens. Padding is on the right, where no token of a sequence
-    sees it."""
+    computed for earlier tokens. Padding is on the right, where no token of a sequence sees it."""
     import torch
 
     from common.models.hf import DynamicCache
