@@ -2,10 +2,10 @@
 
     rlvr report [results_dir=results]
 
-Writes <results_dir>/report/index.html from the committed results, and shows beside them what your
-own comparisons in <results_dir> decide. A method of your own (rlvr reproduce paper=study
-method=FILE) stands among all methods. The figures are links to files, so the page belongs where it
-is written; the tables of their numbers have the same names. The same input gives the same bytes.
+Writes <results_dir>/report/index.html from the committed results, beside what your own comparisons
+in <results_dir> decide. A method of your own (rlvr reproduce paper=study method=FILE) stands among
+all methods. The page links to figures and tables by relative path, so it belongs where it is
+written. The same input gives the same bytes.
 """
 
 from __future__ import annotations
@@ -90,7 +90,6 @@ def build(home: Path, root: Path, reference: Path, folder: Path) -> str:
 
 
 def _shown(name: str, home: Path, root: Path, reference: Path) -> dict:
-    """Return what the template shows of a paper. Its figures are yours where you have any."""
     places = [place / name for place in dict.fromkeys([root.resolve(), reference.resolve()])]
     places = [place for place in places if (place / "claims.csv").exists()]
     yours, *stored = (verdicts.paper(name, home, place) for place in places)
@@ -133,12 +132,11 @@ def mark(finding: ClaimVerdict) -> str:
 
 
 def href(path: Path, folder: Path) -> str:
-    """Return a link to a file next to the page."""
     return quote(Path(os.path.relpath(path, folder)).as_posix())
 
 
 def _order(path: Path) -> tuple:
-    """Sort key: trained results before computed ones, then by name, with numbers as numbers."""
+    """Sort trained results before computed ones, then by name, with numbers as numbers."""
     pieces = re.split(r"(\d+)", path.stem)
     scale = [not path.stem.startswith(word) for word in ("cluster", "laptop")]
     return *scale, [(int(piece), "") if piece.isdigit() else (0, piece) for piece in pieces]

@@ -1,4 +1,4 @@
-"""What a rerun recognises of its claims, by made-up reruns of the paper (power.csv)."""
+"""What a rerun recognises of its claims, by simulated reruns of the paper (power.csv)."""
 
 from collections import Counter
 from pathlib import Path
@@ -29,7 +29,7 @@ def settled(paper: str, runs: list[Experiment], reference: Path = REFERENCE) -> 
 
 
 def unread(paper: str, runs: list[Experiment]) -> list[str]:
-    """Return the names of the rows of `runs` that neither a printed cell nor a claim is of."""
+    """Return the names of those rows of `runs` that no printed cell and no claim refers to."""
     home = ROOT / "papers" / paper
     printed = reruns_of(paper, published(home / "published").dropna(subset=["run"]))
     named = [(x.table, x.model.name, x.label) for x in runs]
@@ -43,8 +43,7 @@ def unread(paper: str, runs: list[Experiment]) -> list[str]:
 
 def power(paper: str, runs: list[Experiment], table: str, reference: Path = REFERENCE) -> list[str]:
     """Return a line on the claims of `table` (empty: of these rows) that a rerun recognises, with
-    as many seeds as the row that has the fewest, if there are such claims. A line before it
-    names the rows that nothing reads."""
+    as many seeds as the row with the fewest. A line before it names the rows that nothing reads."""
     trained = [x for x in runs if x.scope == CLUSTER and x.optim.steps > 0]
     seeds = min(Counter(x.name for x in trained).values(), default=0)
     lines = []

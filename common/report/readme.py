@@ -1,9 +1,5 @@
-"""The generated parts of README.md, docs/evidence.md, docs/cluster-week.md and
-papers/study/README.md, from the committed results.
-
-`make docs` writes the table of the papers' methods, the counts of verdicts, what reruns take, and
-the study's tables.
-"""
+"""The generated parts of README.md, docs/*.md and papers/study/README.md (`make docs`), from the
+committed results."""
 
 from __future__ import annotations
 
@@ -66,9 +62,9 @@ SHOWN = ("holds", "fails", "inconclusive", "mechanism not engaged", "not run")
 
 
 def answers(papers: list[Paper], reference: Path) -> str:
-    """Return README's table of the papers: the first CLAIMS headline claims of each that it prints
-    a number for and that a small model's training decides. Below it stands which methods keep more
-    diversity at equal pass@1 than GRPO one rate lower."""
+    """Return README's table: the first CLAIMS headline claims of each paper that it prints a number
+    for and that a small model's training decides. Below it: which methods keep more diversity at
+    equal pass@1 than GRPO one rate lower."""
     found = {one.name: one for one in papers}
     stored = pd.read_csv(reference / "study" / "methods.csv")
     lines, keeps = [], {}
@@ -96,7 +92,7 @@ def answers(papers: list[Paper], reference: Path) -> str:
 def week(papers: list[Paper], reference: Path) -> str:
     """Return the table of docs/cluster-week.md from gpu_hours.csv (rlvr_papers/docs.py): what
     reruns take and recognise, with one seed and with three, and how many of their trainings end in
-    a week, each on the GPUs of its profile and as long as the mean of them."""
+    a week, each on its profile's GPUs and as long as the mean."""
     titles, lines = {one.name: one.title for one in papers}, []
     stored = pd.read_csv(reference / "gpu_hours.csv")
     for (paper, part), rows in stored.groupby(["paper", "part"], sort=False):
@@ -114,7 +110,6 @@ def week(papers: list[Paper], reference: Path) -> str:
 
 
 def _stored(folder: Path) -> pd.DataFrame:
-    """Return the rows of a testbed's methods.csv; none where nothing has run."""
     path = folder / "methods.csv"
     return pd.read_csv(path) if path.exists() else NONE
 
@@ -149,8 +144,8 @@ def _cells(mine: pd.DataFrame, places: list[tuple[str, str, str]]) -> list[str]:
 
 def _beyond(mine: pd.DataFrame, *more: tuple[str, str]) -> list[str]:
     """Return what a method has beyond GRPO at its rate: pass@1 and rare pass@64 after the last
-    step; then rare pass@64 at equal pass@1 beyond GRPO at its rate and one rate lower; then `more`
-    measures after the last step."""
+    step; rare pass@64 at equal pass@1, also against one rate lower; `more` measures after the last
+    step."""
     last = [(LAST, metric, f"{GRPO} {RATE}") for _, metric in (ACCURACY, DIVERSITY, *more)]
     equal = [(EQUAL, DIVERSITY[1], f"{GRPO} {rate}") for rate in (RATE, LOWER)]
     return _cells(mine, [*last[:2], *equal, *last[2:]])
@@ -171,16 +166,16 @@ def study(reference: Path) -> str:
 
 
 def every_method(testbed: str, folder: Path) -> str:
-    """Return the table of all methods of a testbed, with links to the papers' own."""
+    """Return the table of all methods of a testbed, with links to the papers."""
     papers = {method: f"[{method}](../{paper}/README.md)" for paper, method in METHODS.items()}
     lines = [[papers.get(name, name), *cells] for name, *cells in method_lines(folder)]
     return markdown([f"method, on {testbed}", *METHODS_HEAD], lines, "lrrrrrrll")
 
 
 def method_lines(folder: Path, own: pd.DataFrame = NONE) -> list[list[str]]:
-    """Return the name of each method of a testbed at the study's rate and METHODS_HEAD, from its
-    methods.csv: what it has beyond GRPO, and what its advantage looks at. Those that keep most of
-    rare pass@64 at equal pass@1 stand first. `own` are rows of methods that are not stored."""
+    """Return (name, METHODS_HEAD) of each method of a testbed at the study's rate: what it has
+    beyond GRPO, and what its advantage reads. Those that keep most of rare pass@64 at equal pass@1
+    come first. `own` are rows of methods that are not stored."""
     stored, yours = pd.read_csv(folder / "methods.csv"), set(own["method"])
     stored = stored[(stored["rate"] == RATE) & ~stored["method"].isin(yours)]
     stored = pd.concat([stored, own], ignore_index=True) if yours else stored
@@ -211,16 +206,16 @@ def own_methods(root: Path, reference: Path) -> tuple[list[list[str]], list[str]
 
 
 def needs(label: str) -> str:
-    """Return what the advantage of the study's first row with this label looks at: rewards, and
-    those of NEEDS that its function has parameters for."""
+    """Return what the advantage of the study's first row with this label reads: rewards, and those
+    of NEEDS that are parameters of its function."""
     row = next(name for name, one in rows_of(STUDY).items() if one["label"] == label)
     given = signature(load([f"experiment={row}"], STUDY).bound.advantage).parameters
     return ", ".join(["rewards", *(said for name, said in NEEDS.items() if name in given)])
 
 
 def ladder(reference: Path) -> str:
-    """Return the table of the size ladder (docs/gpu.md): its rows on the laptop's model and, of
-    each GPU that ran some, on the larger one."""
+    """Return the table of the size ladder (docs/gpu.md): its rows on the laptop's model and, for
+    each GPU that ran some, on the larger model."""
     sizes = {"0.4 M": reference / "study"}
     found = sorted(reference.glob("gpu/*/study_ladder")) or [reference / "gpu" / "none" / "ladder"]
     sizes |= {f"10.6 M, {folder.parent.name}".removesuffix(", none"): folder for folder in found}
@@ -251,8 +246,8 @@ def _in_words(mine: pd.DataFrame) -> str:
 
 
 def verdicts(papers: list[Paper]) -> str:
-    """Return the table of docs/evidence.md: counts of laptop verdicts by what they rest on. Claims
-    that are our reading are counted apart from the papers'."""
+    """Return the table of docs/evidence.md: counts of laptop verdicts by what they rest on, with
+    our own readings apart from the papers' claims."""
     lines = []
     for kind in KINDS:
         for ours in (False, True):

@@ -3,8 +3,7 @@
     rlvr runs [results_dir=results] [curves=FILE]
 
 curves=FILE draws the runs' training curves to FILE.png and .pdf, with their numbers in FILE.csv;
-results_dir may be any folder above them. A run that is not done resumes where its command is typed
-again.
+results_dir may be any folder above them. To resume an unfinished run, type its command again.
 """
 
 import math
@@ -29,7 +28,7 @@ HEAD = ("run", "state", "pass@1 in percent, after the last step")
 def main(words: list[str]) -> None:
     given = options(words, {"results_dir": "results", "curves": ""})
     root, found = Path(given["results_dir"]), runs(Path(given["results_dir"]))
-    require(bool(found), "results_dir", root, "no run is below it; name another folder")
+    require(bool(found), "results_dir", root, "contains no runs; name another folder")
     widths = [max(map(len, column)) for column in zip(HEAD, *found, strict=True)]
     for line in (HEAD, *found):
         cells = (word.ljust(width) for word, width in zip(line, widths, strict=True))
@@ -39,14 +38,13 @@ def main(words: list[str]) -> None:
 
 
 def runs(root: Path) -> list[tuple[str, str, str]]:
-    """Return (folder below `root`, state, pass@1 of each benchmark) of every run, by folder."""
     folders = sorted({file.parent for name in MARKS for file in root.rglob(name)})
     return [(str(run.relative_to(root)), state(run), accuracy(run)) for run in folders]
 
 
 def state(run: Path) -> str:
-    """Return "done", how many steps of an unfinished run are logged and whether it is "stopped"
-    (no process holds it), or "damaged"."""
+    """Return "done", "damaged", or how many steps of an unfinished run are logged, with "stopped"
+    if no process holds it."""
     try:
         if (run / "DONE").exists():
             return "damaged" if damage(run, NUMBERS) else "done"
@@ -60,8 +58,8 @@ def state(run: Path) -> str:
 
 
 def accuracy(run: Path) -> str:
-    """Return pass@1 of each benchmark after the last step, as "natural 32.1, rare 3.0"; "" where
-    nothing was measured, or the run is not done."""
+    """Return pass@1 of each benchmark after the last step, as "natural 32.1, rare 3.0"; "" for a
+    run that is not done or measured nothing."""
     if state(run) != "done" or not (run / "metrics.csv").exists():
         return ""
     rows = pd.read_csv(run / "metrics.csv")
@@ -80,7 +78,7 @@ def curves(run: Path) -> pd.DataFrame:
 
 
 def draw(root: Path, names: list[str], target: Path) -> None:
-    """Draw a panel for each of CURVES and for pass@1 of each benchmark: a line a run, by step."""
+    """Draw a panel for each of CURVES and for pass@1 of each benchmark, with a line per run."""
     rows = pd.concat([curves(root / name).assign(run=name) for name in names])
     require("step" in rows, "curves", target, f"no run below {root} has trained")
     shown = [name for name in rows if name in CURVES or name.startswith("pass@1/")]

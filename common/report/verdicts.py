@@ -1,4 +1,4 @@
-"""A paper's claims and what came out, from claims.csv and gaps.csv."""
+"""A paper's claims and their verdicts, from claims.csv and gaps.csv."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ POINTS = ("pass@", "avg@", "accuracy", "solve_rate", "active_groups")  # metrics
 
 @dataclass(frozen=True)
 class ClaimVerdict:
-    """The verdict on a claim in one scope."""
-
     word: str
     numbers: str  # as claims.csv has them
     effect: str  # the same in short, with the unit
@@ -50,18 +48,15 @@ class Paper:
 
     @property
     def theirs(self) -> list[JudgedClaim]:
-        """Return the claims of the paper itself, which counts of verdicts are about."""
         return [claim for claim in self.claims if not claim.ours]
 
 
 def papers(home: Path, reference: Path) -> list[str]:
-    """Return the papers that have committed verdicts; a paper that was just begun has none."""
     names = sorted(path.parent.name for path in home.glob("*/claims.yaml"))
     return [name for name in names if (reference / name / "claims.csv").exists()]
 
 
 def paper(name: str, home: Path, folder: Path) -> Paper:
-    """Return the claims of home/name with the verdicts in `folder`."""
     about, claims = read(home / name / "claims.yaml")
     verdicts = pd.read_csv(folder / "claims.csv", keep_default_na=False, dtype=str)
     rows = {row["id"]: row for row in verdicts.to_dict("records")}
@@ -81,8 +76,8 @@ def paper(name: str, home: Path, folder: Path) -> Paper:
 
 
 def beside(stored: Paper, yours: Paper) -> Paper:
-    """Return the stored verdicts of a paper with those of your own runs beside them. A claim that
-    your runs decide nothing on has none, and printed numbers are nobody's runs."""
+    """Return the stored verdicts of a paper together with those of your own runs. Printed numbers
+    are nobody's runs."""
     mine, claims = {claim.id: claim for claim in yours.claims}, []
     for claim in stored.claims:
         one = mine.pop(claim.id, None)
@@ -94,7 +89,7 @@ def beside(stored: Paper, yours: Paper) -> Paper:
 
 def effect(gaps: pd.DataFrame | None, row: dict, scope: str) -> str:
     """Describe one comparison by its difference and interval, several by how many hold and fail.
-    None of these is corrected, so an inconclusive claim has its corrected p next to them."""
+    None of these is corrected, so an inconclusive claim also has its corrected p."""
     if gaps is None:
         return row[f"{scope}_numbers"].split("; ")[0]
     rows = gaps.to_dict("records")
@@ -117,7 +112,6 @@ def effect(gaps: pd.DataFrame | None, row: dict, scope: str) -> str:
 
 
 def _difference(one: dict, what: str = "") -> str:
-    """Return a difference with its interval, unit and measure, `what` it is of, and the seeds."""
     text = _rounded(one["difference"])
     if not pd.isna(one["low"]):
         text += f" [{_rounded(one['low'])}, {_rounded(one['high'])}]"
