@@ -1,7 +1,7 @@
-"""Checks that leave out rows and counts that cannot be results, and name each by file and line.
+"""Leave out rows and counts that cannot be results, and name each by file and line.
 
-`place` is the file as the messages name it. The index of a frame counts the lines of its file after
-the header.
+`place` is the file as the messages name it. The index of a frame counts the file's lines after the
+header.
 """
 
 import gzip
@@ -23,12 +23,12 @@ SHOWN = 5  # the most names or messages that are shown
 
 
 def check_rows(rows: pd.DataFrame, place: str) -> tuple[pd.DataFrame, list[str]]:
-    """Return the rows that can be results, and a message for each row that is left out.
+    """Return the rows that can be results, as numbers, and a message for each row that is left out.
 
     A row is left out if its value is not a finite number, if it is a pass@k or avg@k outside 0..100
-    percent or of fewer than k samples, if rows with the same KEY have different values (none of
-    them counts), or if it repeats another row (the first one counts). Where no share of a printed
-    table is above 1 percent, they are taken for fractions. The returned values are numbers.
+    percent or of fewer than k samples, if rows with the same KEY have different values, or if it
+    repeats an earlier row. Where no share of a printed table is above 1 percent, its shares are
+    taken for fractions.
     """
     number = pd.to_numeric(rows["value"], errors="coerce")
     share = (rows["unit"] == "percent") & rows["metric"].astype(str).str.match("(pass|avg)@", False)
@@ -51,8 +51,8 @@ def check_rows(rows: pd.DataFrame, place: str) -> tuple[pd.DataFrame, list[str]]
             "value={value} percent is a fraction; multiply it by 100",
         ),
         (k > n, "{metric} of fewer than k samples; sample more, or drop this k"),
-        (several, "the same row has different values; none of them counts"),
-        (repeated & ~several & ~first, "the row is there already; the first one counts"),
+        (several, "this row appears again with another value; both are ignored"),
+        (repeated & ~several & ~first, "this row repeats an earlier row, which counts"),
     ]
     for hits, reason in reasons:
         for i in np.flatnonzero(np.asarray(hits) & ~bad):
@@ -66,9 +66,9 @@ def check_rows(rows: pd.DataFrame, place: str) -> tuple[pd.DataFrame, list[str]]
 def check_counts(counts: pd.DataFrame, place: str) -> tuple[pd.DataFrame, list[str]]:
     """Return the counts of the evaluations without a fault, and messages on those left out.
 
-    `counts` has the columns problem_id, n, c and some of EVALUATION. An evaluation is left out as a
-    whole if a line has c > n or a number that is no count, if a problem occurs twice, or if its
-    problems have different n.
+    `counts` has the columns problem_id, n, c and some of EVALUATION. A whole evaluation is left out
+    if a line has c > n or no valid count, if a problem occurs twice, or if its problems have
+    different n.
     """
     key = [name for name in EVALUATION if name in counts]
     n, c = (pd.to_numeric(counts[name], errors="coerce") for name in ("n", "c"))
@@ -80,8 +80,8 @@ def check_counts(counts: pd.DataFrame, place: str) -> tuple[pd.DataFrame, list[s
     usual = groups["number"].transform("first")
     reasons = [
         (~fine, _no_counts),
-        (twice, lambda row: "the problem is there already"),
-        (fine & (n != usual), lambda row: f"n={row['n']}: not that of the evaluation's others"),
+        (twice, lambda row: "the problem appears twice"),
+        (fine & (n != usual), lambda row: f"n={row['n']}: the other problems have another n"),
     ]
     messages, number = [], groups.ngroup()
     left_out: set[int] = set()
@@ -112,7 +112,7 @@ def check_names(
 
     Only rows of printed tables are checked. A name is known if it is in the printed table itself or
     in a table that reuses its runs (`shared`, by table), or if it is "training" or one of `ours`,
-    the names that only reruns have. Rows with any other name correspond to no printed cell.
+    the names that only reruns have.
     """
     messages = []
     for table, part in rows[rows["table"].isin(printed["table"])].groupby("table", sort=False):
@@ -126,8 +126,8 @@ def check_names(
                 hint = f"did you mean {near}?" if near else f"it has {', '.join(known[:SHOWN])}"
                 line = part.index[(part[column].astype(str) == name).to_numpy()][0] + 2
                 messages.append(
-                    f"{place}:{line}: {column}={name} is not in {table}; {hint} Its rows stand for "
-                    "no printed cell"
+                    f"{place}:{line}: {column}={name} is not in {table}; {hint} Its rows match no "
+                    "printed cell"
                 )
     return messages
 
@@ -139,9 +139,8 @@ def _no_counts(row: pd.Series) -> str:
 
 
 def checked_counts(path: Path) -> tuple[pd.DataFrame, list[str]]:
-    """Return (the valid counts in a CSV file, plain or gzipped; what was left out). There are no
-    counts where the file is not there or cannot be read: even the lines before the damage are not
-    trusted."""
+    """Return (the valid counts in a CSV file, plain or gzipped; what was left out). A file that is
+    missing or damaged anywhere has no counts: even the lines before the damage are not trusted."""
     if not path.exists():
         return pd.DataFrame(), []
     try:
@@ -155,7 +154,6 @@ def checked_counts(path: Path) -> tuple[pd.DataFrame, list[str]]:
 
 
 def require_none(messages: list[str]) -> None:
-    """Raise UserError with the first SHOWN of the messages, if there are any."""
     if messages:
         more = f"\nand {len(messages) - SHOWN} more" if len(messages) > SHOWN else ""
         raise UserError("\n".join(messages[:SHOWN]) + more)

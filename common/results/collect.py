@@ -1,4 +1,4 @@
-"""The finished runs of a paper and their rows. Each run is checked against its `DONE` marker."""
+"""The finished runs of a paper and their rows, each checked against its `DONE` marker."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ WORDS = {
     "missing": "is missing since the run finished",
     "changed": "was changed since the run finished",
 }
-# they hold result rows or counts, as those in eval/ do, or say what these belong to
+# Like the files in eval/ they hold result rows or counts, or say what these belong to.
 NUMBERS = ("config.yaml", "metrics.csv", "counts.csv", "checkpoint.json")
 
 
 @cache
 def _file_sha256(path: str, size: int, modified: int) -> str:
-    """Return the SHA-256 of a file. It is cached, because a comparison asks for the same files
-    several times; a file with another size or modification time is read again."""
+    """Cached, since a comparison asks for the same files again; size and time make a change
+    visible."""
     return sha256_of(Path(path))
 
 
 def damage(run: Path, among: Iterable[str] = ()) -> dict[str, str]:
     """Return the files of a finished run that are "missing" or were "changed" since `DONE`, by
-    their path in the run; with `among`, only of these names. Raises UserError where the marker is
+    their path in the run; with `among`, only these names. Raises UserError where the marker is
     missing or damaged."""
     marker = run / "DONE"
     if not marker.exists():
@@ -54,7 +54,7 @@ def damage(run: Path, among: Iterable[str] = ()) -> dict[str, str]:
 
 def verify(run: Path) -> list[str]:
     """Return a message for each file of a finished run that is missing or changed since `DONE`, or
-    one on the marker itself; empty if nothing is wrong."""
+    one on the marker itself."""
     try:
         return [f"{run / name} {WORDS[state]}" for name, state in damage(run).items()]
     except UserError as error:
@@ -63,11 +63,8 @@ def verify(run: Path) -> list[str]:
 
 def finished_runs(root: Path, paper: str) -> tuple[dict[Path, dict[str, str]], list[str]]:
     """Return the finished runs of a paper that have rows, each with its `damage`, and messages on
-    what was left out and why.
-
-    A run is left out if a file that its numbers come from is missing or changed. If only other
-    files are (samples, the model), the numbers count and the damage is reported.
-    """
+    what was left out and why. A damaged file leaves the run out if its numbers come from it
+    (NUMBERS, eval/)."""
     finished, left_out = {}, []
     marks = ("config.yaml", "DONE")  # one of them marks a run folder; figures/ has neither
     folders = (root / paper).glob("*/")
@@ -87,11 +84,8 @@ def finished_runs(root: Path, paper: str) -> tuple[dict[Path, dict[str, str]], l
 
 
 def collect(runs: Iterable[Path]) -> tuple[dict[Path, pd.DataFrame], list[str]]:
-    """Return the rows of each of these finished runs, and messages on what was left out and why.
-
-    Left out are rows that cannot be results (common/results/checks.py names them by file and line),
-    tables that cannot be read, and rows with the run_id of an earlier folder.
-    """
+    """Return the rows of each of these finished runs, and messages on what was left out: rows that
+    cannot be results, tables that cannot be read, and rows with the run_id of an earlier folder."""
     found: dict[Path, pd.DataFrame] = {}
     left_out: list[str] = []
     seen: dict[str, Path] = {}
@@ -105,7 +99,7 @@ def collect(runs: Iterable[Path]) -> tuple[dict[Path, pd.DataFrame], list[str]]:
         left_out += problems
         for name in rows["run_id"].unique():
             if seen.setdefault(name, path) != path:  # its rows would be counted twice
-                left_out.append(f"{path}: says that it is run {name}, as {seen[name]}; left out")
+                left_out.append(f"{path}: has the run id {name} of {seen[name]}; left out")
                 rows = rows[rows["run_id"] != name]
         if len(rows):
             found[run] = rows
@@ -113,7 +107,6 @@ def collect(runs: Iterable[Path]) -> tuple[dict[Path, pd.DataFrame], list[str]]:
 
 
 def evaluations(run: Path) -> list[pd.DataFrame]:
-    """Return the result rows of each evaluation along a training run."""
     return [read_csv(path) for path in sorted((run / "eval").glob("step-?????.csv"))]
 
 
@@ -129,7 +122,6 @@ def counts_of(run: Path) -> tuple[pd.DataFrame, list[str]]:
 
 
 def config_of(run: Path) -> dict:
-    """Return the stored configuration of a run; {} where there is none."""
     config = run / "config.yaml"
     if not config.exists():
         return {}
@@ -138,5 +130,5 @@ def config_of(run: Path) -> dict:
 
 @cache
 def _config_in(path: str, size: int, modified: int) -> dict:
-    """Return the configuration in a YAML file, cached as in `_file_sha256`: reading it is slow."""
+    """Cached as in `_file_sha256`: reading YAML is slow."""
     return yaml.load(Path(path).read_text(), Loader=yaml.CSafeLoader)

@@ -27,14 +27,13 @@ PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE)
 
 
 def write(path: Path, data: str | bytes) -> None:
-    """Write `data` to `path` atomically; the parent folder is made if it is missing."""
     with writing(path) as file:
         file.write(data.encode() if isinstance(data, str) else data)
 
 
 def sweep(folder: Path, pattern: str = ".*.tmp", *, age: float = 86_400) -> None:
-    """Remove what processes that were killed while writing left in a folder. What is younger than
-    `age` (seconds) may be another process's."""
+    """Remove what killed writers left in a folder. Anything younger than `age` seconds may still be
+    in use by another process."""
     for left in list(folder.glob(pattern)):
         with suppress(OSError):
             if time() - left.stat().st_mtime >= age:
@@ -59,7 +58,7 @@ def writing(path: Path) -> Iterator[BinaryIO]:
 
 
 def cannot_write(path: Path, error: Exception) -> UserError:
-    """Return what is said of a failed write; an error of safetensors has no number and is I/O."""
+    """Return the error for a failed write; safetensors' errors have no number and count as I/O."""
     kind = Fault if getattr(error, "errno", errno.EIO) in PASSING else UserError
     return kind(
         f"cannot write {path}: {getattr(error, 'strerror', error)}. Free space, or choose a "
@@ -68,9 +67,8 @@ def cannot_write(path: Path, error: Exception) -> UserError:
 
 
 def write_csv(path: Path, frame: pd.DataFrame) -> None:
-    """Write a table atomically. Numbers keep 10 significant digits, a missing value is an empty
-    cell. A path that ends in .gz is compressed with a fixed time stamp, so that equal tables give
-    equal bytes."""
+    """Write a table atomically, with 10 significant digits and empty cells for missing values. A
+    path in .gz has a fixed time stamp, so that equal tables give equal bytes."""
     form = {"index": False, "float_format": "%.10g", "lineterminator": "\n"}
     text = frame.to_csv(**form)
     if "\r" in text:  # it ends a line too; before Python 3.13 a lone one is not quoted
@@ -83,15 +81,13 @@ def write_json(path: Path, value: object) -> None:
 
 
 def write_jsonl_gz(path: Path, rows: list[dict]) -> None:
-    """Write one JSON object a line, gzipped with a fixed time stamp so that equal rows give equal
-    bytes."""
     text = "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows)
     write(path, gzip.compress(text.encode(), compresslevel=6, mtime=0))
 
 
 def read_jsonl(path: Path) -> list[dict]:
-    """Return the rows of a `.jsonl` or `.jsonl.gz` file, without a byte-order mark and empty lines.
-    Raises UserError if the file is missing, or, with the line, if it is damaged."""
+    """Return the rows of a `.jsonl` or `.jsonl.gz` file, without byte-order mark and empty lines.
+    Raises UserError if the file is missing or a line is damaged."""
     rows, lines = [], 0
     try:
         with (gzip.open if path.suffix == ".gz" else open)(
@@ -112,8 +108,8 @@ def read_jsonl(path: Path) -> list[dict]:
 
 
 def read_csv(path: Path, columns: list[str] = COLUMNS) -> pd.DataFrame:
-    """Return a table, plain or gzipped, that must start with `columns`. Raises UserError if it is
-    missing or damaged, or starts with other columns."""
+    """Return a table, plain or gzipped. Raises UserError if it is missing or damaged, or does not
+    start with `columns`."""
     import pandas as pd
 
     try:
@@ -140,8 +136,7 @@ def sha256_of(path: Path) -> str:
 
 
 def hashes(files: Sequence[str | Path]) -> dict[str, str]:
-    """Return the SHA-256 of each file, by its path relative to the folder that holds them all, so
-    that files with the same name in different folders are kept apart."""
+    """Return the SHA-256 of each file, by its path relative to the folder that holds them all."""
     paths = [Path(file).absolute() for file in files]
     top = os.path.commonpath([path.parent for path in paths])
     return {path.relative_to(top).as_posix(): sha256_of(path) for path in paths}
@@ -153,8 +148,8 @@ def config_hash(config: dict) -> str:
 
 
 def require_steps(path: Path, last: int) -> None:
-    """Raise UserError unless `metrics.jsonl` has every step up to `last`, that of the checkpoint.
-    Otherwise whatever is counted over all steps would be wrong without any notice."""
+    """Raise UserError unless `metrics.jsonl` has every step up to the checkpoint's, `last`.
+    Otherwise whatever is counted over all steps would be silently wrong."""
     steps = {row["step"] for row in whole_rows(path)}
     lost = [step for step in range(1, last + 1) if step not in steps]
     if lost:
@@ -165,8 +160,8 @@ def require_steps(path: Path, last: int) -> None:
 
 
 def whole_rows(path: Path) -> list[dict]:
-    """Return the rows of a JSONL file that is being written, or whose writer was killed, up to the
-    first row that is damaged; [] where there is no file."""
+    """Return the rows of a JSONL file up to the first damaged row, for files whose writer is at
+    work or was killed; [] where there is no file."""
     rows: list[dict] = []
     for line in path.read_bytes().splitlines() if path.exists() else []:
         try:
@@ -178,7 +173,7 @@ def whole_rows(path: Path) -> list[dict]:
 
 @contextmanager
 def jsonl_appender(path: Path, keep_until_step: int):
-    """Yield a function that appends a row to `metrics.jsonl`. First drop the rows past the
+    """Yield a function that appends a row to `metrics.jsonl`, after dropping the rows past the
     checkpoint that the run resumes from."""
     kept = [row for row in whole_rows(path) if row["step"] <= keep_until_step]
     _write_rows(path, kept)
@@ -194,7 +189,6 @@ def jsonl_appender(path: Path, keep_until_step: int):
 
 
 def amend(path: Path, step: int, columns: dict) -> None:
-    """Add columns to the row that `metrics.jsonl` already has for `step`."""
     _write_rows(path, [row | columns if row["step"] == step else row for row in whole_rows(path)])
 
 

@@ -25,8 +25,8 @@ COUNTED = ("pass@", "distinct_correct", "avg@", "best@")  # what begins metrics 
 
 
 def packed(counts: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the lines of one run from the counts of all its evaluations and its result rows: AT,
-    n, c and distinct, and a column for each metric that the counts do not give."""
+    """Return the lines of one run from its counts and its result rows: AT, n, c and distinct, and a
+    column for each metric that the counts do not give."""
     counts = counts.sort_values([*AT, "problem_id"])
     of = counts.groupby(AT, sort=False)
     text = {name: of[name].agg(lambda x: " ".join(map(str, x))) for name in ("c", "distinct")}
@@ -37,8 +37,8 @@ def packed(counts: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def write_part(folder: Path, name: str, lines: pd.DataFrame, problems: pd.DataFrame) -> Path:
-    """Write the lines of runs that finished as the next file of a part and seed (`name`). Raises
-    UserError where their `problems` are others than the kept ones."""
+    """Write the lines of finished runs as the next file of a part and seed (`name`). Raises
+    UserError where their `problems` differ from the kept ones."""
     file = folder / "problems.csv"
     if file.exists():
         same = read_csv(file, PROBLEMS).equals(problems)
@@ -53,13 +53,11 @@ def write_part(folder: Path, name: str, lines: pd.DataFrame, problems: pd.DataFr
 
 
 def files(folder: Path, seed: int | str = "*") -> list[Path]:
-    """Return the kept files of a testbed, of one seed or of all."""
     return sorted({*folder.glob(f"*-s{seed}.csv.gz"), *folder.glob(f"*-s{seed}-*.csv.gz")})
 
 
 @cache
 def lines_of(path: Path) -> pd.DataFrame:
-    """Return the lines of a kept file, which never changes."""
     return read_csv(path, LINE)
 
 

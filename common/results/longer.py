@@ -1,8 +1,5 @@
-"""Training runs that are asked for another number of steps than they were finished with.
-
-The learning rate is constant after its warm-up, so a shorter run is the beginning of a longer one
-(Experiment.identity).
-"""
+"""Training runs that are asked for another number of steps than they were finished with: a constant
+learning rate makes a shorter run the beginning of a longer one (Experiment.identity)."""
 
 from pathlib import Path
 
@@ -12,13 +9,12 @@ from common.results.run import Run
 
 
 def steps_of(run: Path) -> int | None:
-    """Return how many steps a run was last asked for; None where its configuration does not say."""
     return config_of(run).get("optim", {}).get("steps")
 
 
 def finished(run: Path, steps: int) -> bool:
-    """Return whether a training run is finished and has at least `steps` steps. A run that does not
-    say how many it has counts as having enough."""
+    """Return whether a training run is finished with at least `steps` steps; a run that does not
+    say how many it has counts as long enough."""
     if not (run / "DONE").exists():
         return False
     stored = steps_of(run)
@@ -26,8 +22,8 @@ def finished(run: Path, steps: int) -> bool:
 
 
 def reopen(run: Run, steps: int, state: Path) -> None:
-    """Reopen a finished run that has fewer than `steps`; do nothing to any other. Raises UserError
-    if it did not keep the `state` to resume from."""
+    """Reopen a finished run that has fewer than `steps`; leave any other alone. Raises UserError if
+    it did not keep the `state` to resume from."""
     if not run.done or finished(run.path, steps):
         return
     stored = steps_of(run.path)

@@ -24,8 +24,8 @@ COLUMNS = [
 
 
 def trace(root: Path, run: Path, damage: dict[str, str]) -> dict:
-    """Return the columns that a finished run folder determines; paths are relative to `root`.
-    `damage` is the result of common.results.collect.damage."""
+    """Return the columns that a finished run folder determines, with paths relative to `root`;
+    `damage` is from `collect.damage`."""
     hashes = json.loads((run / "DONE").read_text())
     meta, damage = meta_of(run), dict(damage)
     if meta is None:
@@ -99,16 +99,15 @@ def sets_of(runs: pd.DataFrame) -> dict[str, dict[str, str]]:
 
 
 def worst(states) -> str:
-    """Return the worst of several states, which counts for all; "" if there are none."""
+    """Return the worst of several states; "" if there are none."""
     return min(states, key=ORDER.index, default="")
 
 
 def states_of(runs: pd.DataFrame) -> dict[str, str]:
-    """Return the state of each run by its run_id."""
     return dict(zip(runs["run_id"], runs["state"], strict=True))
 
 
 def of_runs(run_ids: str, states: dict[str, str]) -> str:
-    """Return the worst state of the runs in `run_ids`, which are joined by ";". A run without a
-    known state, such as that of a closed form, is "computed"; without any run it is ""."""
+    """Return the worst state of the runs in `run_ids`, joined by ";". A run without a known state,
+    such as a closed form's, is "computed"."""
     return worst(states.get(run, "computed") for run in run_ids.split(";")) if run_ids else ""

@@ -1,8 +1,7 @@
 """The results store: the only code that writes below `results/`.
 
-A run folder is `results/<paper>/<run_id>/`. It counts as a result only once its `DONE` marker
-stands, which lists the SHA-256 of every file the run left behind. All writes are atomic (temporary
-file, fsync, rename), so a run killed at any moment leaves whole files or none.
+A run folder is `results/<paper>/<run_id>/`. It counts as a result once its `DONE` marker lists the
+SHA-256 of every file. All writes are atomic, so a run killed at any moment leaves whole files.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ AFTERMATH = 2.0  # seconds to wait for it
 
 
 def lock(file: TextIO, *, seconds: float) -> bool:
-    """Lock `file` for this process, and wait up to `seconds` while another one holds it. Return
-    whether it is locked. Raises OSError where files cannot be locked."""
+    """Lock `file` for this process, waiting up to `seconds` for another one. Return whether it is
+    locked. Raises OSError where files cannot be locked."""
     end = time.monotonic() + seconds
     while True:
         try:
@@ -50,7 +49,6 @@ def lock(file: TextIO, *, seconds: float) -> bool:
 
 
 def held(run: Path) -> bool:
-    """Return whether a process, here or on another machine, may be writing a run folder."""
     try:
         with open(run / ".lock", "r+") as file:
             return not lock(file, seconds=0)
@@ -61,11 +59,8 @@ def held(run: Path) -> bool:
 
 
 class Run:
-    """One run folder, held by one process at a time (`lock`).
-
-    `done` tells whether it is finished; `finish()` writes the marker. A second process that opens
-    the same folder is refused; the lock is released when its process ends, however it ends.
-    """
+    """One run folder, `done` once `finish()` wrote its marker. It is held by one process at a time:
+    a second one is refused, and the lock goes when its process ends, however it ends."""
 
     def __init__(self, root: Path, paper: str, run_id: str, config: dict):
         self.run_id, self.config = run_id, config
@@ -99,8 +94,8 @@ class Run:
     def take_back(self, step: int) -> None:
         """Reopen a training run that was finished at `step`, so that it can go on.
 
-        What its end left is renamed to that of the step, and only then the marker is removed: after
-        a kill in between, the next call completes the work.
+        What its end left is renamed after the step; only then is the marker removed, so that the
+        next call completes what a kill cut short.
         """
         places = {"model": f"checkpoints/step-{step:05d}", "samples": f"samples-{step:05d}"}
         for name, place in (places | {"meta.json": f"meta-{step:05d}.json"}).items():
@@ -127,8 +122,8 @@ class Run:
             write_json(path, before | found)
 
     def finish(self, **more: object) -> None:
-        """Write `meta.json`, with `more` in it, then the `DONE` marker with the hash of every
-        file, except hidden files and those of STATE."""
+        """Write `meta.json`, with `more` in it, then `DONE` with the hash of every file but hidden
+        ones and STATE."""
         write_json(self.path / "meta.json", self._meta() | more)
         files = {file.relative_to(self.path): file for file in sorted(self.path.rglob("*"))}
         kept = {
@@ -162,7 +157,7 @@ class Run:
 
 def source() -> dict[str, str | None]:
     """Return commit and diff_sha256 of this code, from its COMMIT file (a job's copy has one), else
-    from git. An installed package has only the commit that pip noted, if it came from git."""
+    from git; for an installed package the commit that pip noted."""
     root = Path(__file__).parents[2]
     if (root / COMMIT).exists():
         return json.loads((root / COMMIT).read_text())
@@ -180,7 +175,6 @@ def _git(*arguments: str) -> str | None:
 
 
 def _installed_from() -> str | None:
-    """Return the commit of `pip install git+...`; None for an install from a folder or a file."""
     try:
         noted = metadata.distribution(DISTRIBUTION).read_text("direct_url.json")
     except metadata.PackageNotFoundError:
@@ -189,7 +183,6 @@ def _installed_from() -> str | None:
 
 
 def _gpus() -> list[str]:
-    """Return the names of the GPUs that this process sees."""
     torch = sys.modules.get("torch")  # a process without torch has used no GPU
     if torch is None or not torch.cuda.is_available():
         return []
@@ -198,7 +191,6 @@ def _gpus() -> list[str]:
 
 @cache
 def version_of(package: str) -> str | None:
-    """Return the installed version of a package; None where it is not installed."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

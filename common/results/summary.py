@@ -7,9 +7,8 @@ import pandas as pd
 
 def summary(run: Path, following: str) -> str:
     """Return pass@1, and pass@k at the largest k, of each benchmark after the last step (percent,
-    with the standard error over problems), then where the files are and the command that may follow
-    (`following`). Lines have at most 80 columns, except for paths and commands.
-    """
+    with the standard error over problems), the run's files and the command that may follow. Lines
+    have at most 80 columns, except for paths and commands."""
     rows = pd.read_csv(run / "metrics.csv")
     rows = rows[rows.metric.str.fullmatch(r"pass@\d+")]
     rows = rows[rows.step.isna() | (rows.step == rows.step.max())]

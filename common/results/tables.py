@@ -1,5 +1,5 @@
-"""Tables as markdown. They are not written by pandas, which uses tabulate: it pads its columns, so
-that a longer word in one cell would change every line of a committed table."""
+"""Tables as markdown. pandas' tabulate pads columns: a longer word would change every committed
+line."""
 
 from pathlib import Path
 
@@ -7,14 +7,14 @@ from common.errors import require
 
 
 def markdown(head: list[str], rows: list[list[str]], align: str = "") -> str:
-    """Return a markdown table. `align`: l or r for each of the first columns; the others are l."""
+    """Return a markdown table; `align` has l or r for each of the first columns, the others are
+    l."""
     rule = ["---:" if side == "r" else "---" for side in align.ljust(len(head), "l")]
     head, *rows = [[escaped(str(word)) for word in line] for line in (head, *rows)]
     return "".join(f"| {' | '.join(line)} |\n" for line in (head, rule, *rows))
 
 
 def escaped(text: str) -> str:
-    """Return `text` with each | escaped, which would end a cell of a markdown table."""
     return text.replace("|", "\\|")
 
 

@@ -30,7 +30,7 @@ def rows(*changes):
         ({"value": 137.0}, "f.csv:3: value=137.0 percent lies outside 0..100 (table=t, model=m"),
         ({"value": float("nan")}, "f.csv:3: value=nan is not a number"),
         ({"metric": "pass@32", "n_samples": 16}, "f.csv:3: pass@32 of fewer than k samples"),
-        ({"method": "B"}, "f.csv:3: the row is there already; the first one counts"),
+        ({"method": "B"}, "f.csv:3: this row repeats an earlier row, which counts"),
     ],
 )
 def test_a_row_that_cannot_be_is_named_with_its_line(change, words):
@@ -46,15 +46,15 @@ def test_of_two_values_of_one_row_none_counts():
     kept, messages = check_rows(rows({}, {"value": 13.0}, {"method": "C"}), "f.csv")
     assert kept["method"].tolist() == ["C"]
     assert [x.split(": ")[0] for x in messages] == ["f.csv:2", "f.csv:3"]
-    assert "different values; none of them counts" in messages[0]
+    assert "appears again with another value" in messages[0]
 
 
 @pytest.mark.parametrize(
     ("line", "words"),
     [
         ("b,2,8,9", "f.csv:4: problem 2: c=9, n=8: needs whole numbers, 0 <= c <= n"),
-        ("b,2,16,3", "f.csv:4: problem 2: n=16: not that of the evaluation's others"),
-        ("b,1,8,3", "f.csv:4: problem 1: the problem is there already"),
+        ("b,2,16,3", "f.csv:4: problem 2: n=16: the other problems have another n"),
+        ("b,1,8,3", "f.csv:4: problem 1: the problem appears twice"),
     ],
 )
 def test_an_evaluation_with_bad_counts_is_named_and_left_out(tmp_path, line, words):
@@ -72,8 +72,8 @@ def test_unknown_names_are_told_with_the_nearest_known_one():
     given = rows({"method": "GRPO"}, {"method": "GPRO"}, {"method": "Our own"}, {"benchmark": "bb"})
     messages = check_names(given, printed, "f.csv", {"Our own", "A"})
     assert messages == [
-        "f.csv:3: method=GPRO is not in t; did you mean GRPO? Its rows stand for no printed cell",
-        "f.csv:5: benchmark=bb is not in t; did you mean b? Its rows stand for no printed cell",
+        "f.csv:3: method=GPRO is not in t; did you mean GRPO? Its rows match no printed cell",
+        "f.csv:5: benchmark=bb is not in t; did you mean b? Its rows match no printed cell",
     ]
     assert check_names(given.assign(table="mine"), printed, "f.csv", set()) == []
 
