@@ -1,4 +1,4 @@
-"""A check, before anything is sampled, that prompts and responses fit the model's context."""
+"""Check that prompts and responses fit the model's context, before anything is sampled."""
 
 from common.errors import require
 from common.models.load import input_ids
@@ -7,12 +7,9 @@ LOOKED_AT = 1000  # longest prompts that are checked: a million would take minut
 
 
 def require_context(model, tokenizer, texts: list[str], max_tokens: int, key: str) -> None:
-    """Raise UserError, naming `key`, if a prompt and a response of `max_tokens` are longer than the
-    model's context. Beyond it a model with rotary positions goes on without a warning, but worse.
-
-    Of many prompts only the ones with the most characters are checked. A model whose configuration
-    states no context is not checked.
-    """
+    """Raise UserError, naming `key`, if a prompt and a response of `max_tokens` exceed the model's
+    context: with rotary positions it would go on without a warning, but worse. Of many prompts only
+    the longest texts are checked; a model that states no context is not."""
     context = getattr(model.config, "max_position_embeddings", None)
     if context is None or not texts:
         return

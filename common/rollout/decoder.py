@@ -1,9 +1,8 @@
 """Cached decoding: one prefill, then one token per step for many rows at once.
 
-There are two decoders with the same four methods. `LlamaDecoder` runs the Llama family of
-transformers (Llama, Qwen2, Mistral) straight from the module's own weights, with fused projections
-and a preallocated cache. `TransformersDecoder` runs any other causal LM through its own forward.
-Both return float32 logits.
+`LlamaDecoder` runs the Llama family of transformers (Llama, Qwen2, Mistral) with fused projections
+and a preallocated cache, `TransformersDecoder` any other causal LM through its own forward. Both
+return float32 logits from the same four methods:
 
     prefill(ids, mask) -> (P, V)   logits after the prompt; ids, mask are (P, T_p), left-padded
     repeat(G)                      every prompt row becomes G rows, its cache included
@@ -40,8 +39,6 @@ def make_decoder(model, max_tokens: int, dtype: torch.dtype | None = None):
 
 
 class LlamaDecoder:
-    """The decoder of the Llama family."""
-
     def __init__(self, model, max_tokens: int, dtype: torch.dtype):
         config, body = model.config, model.model
         self.heads, self.kv_heads = config.num_attention_heads, config.num_key_value_heads
@@ -56,7 +53,7 @@ class LlamaDecoder:
     def prefill(
         self, ids: torch.Tensor, mask: torch.Tensor, room: int | None = None
     ) -> torch.Tensor:
-        """As above; the cache has `room` places after the prompt, by default `max_tokens`."""
+        """The cache has `room` places after the prompt, by default `max_tokens`."""
         rows, length = ids.shape
         places = length + (self.max_tokens if room is None else room)
         shape = (len(self.layers), 2, rows, self.kv_heads, places, self.head_dim)
@@ -92,7 +89,7 @@ class LlamaDecoder:
         self._select(lambda tensor: tensor.repeat_interleave(times, 0))
 
     def keep(self, rows: torch.Tensor) -> None:
-        """Keep `rows` in place, layer by layer: two large caches would not fit."""
+        """Work in place, layer by layer: two large caches would not fit."""
         kept = self.cache[:, :, : len(rows)]
         for new, old in self._parts(kept, self.cache):
             new.copy_(old.index_select(0, rows))
@@ -100,7 +97,6 @@ class LlamaDecoder:
         self._select(lambda tensor: tensor.index_select(0, rows))
 
     def _parts(self, *caches: torch.Tensor):
-        """Yield the keys, then the values, of each layer so far, one tensor per cache."""
         for layers in zip(*caches, strict=True):
             for parts in zip(*layers, strict=True):
                 yield [part[:, :, : self.length] for part in parts]
@@ -136,13 +132,9 @@ class LlamaDecoder:
         return attend(q, k, v, seen) if q.shape[2] > 1 else self._one(q, k, v, hidden)
 
     def _one(self, q, k, v, hidden):
-        """Return the attention of one query per row; `hidden` (B, 1, 1, T) marks what it must not
-        see.
-
-        This is done by two batched products: on a CPU they take half the time of
-        scaled_dot_product_attention, and on an H200 in float32 a fifth of it
-        (results/reference/gpu/nvidia-h200/decoding.txt).
-        """
+        """Return the attention of one query per row; `hidden` (B, 1, 1, T) masks keys. Two batched
+        products take half the time of scaled_dot_product_attention on a CPU, and in float32 on an
+        H200 a fifth of it (results/reference/gpu/nvidia-h200/decoding.txt)."""
         rows = q.shape[0]
         q = q.reshape(rows, self.kv_heads, -1, self.head_dim)
         scores = (q @ k.transpose(-1, -2)).mul_(self.head_dim**-0.5)

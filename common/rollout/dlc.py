@@ -5,10 +5,9 @@ lowers the probability of responses that were sampled often.
 
 token by token. After each training step phi takes one cross-entropy step on the sampled
 trajectories. The paper prints mu = 0.5, for its toy (Fig. 5) and for Qwen3-8B with Qwen3-1.7B as
-phi (sec 4.2). It does not print phi's learning rate, nor whether the policy gradient is corrected
-for the other sampling distribution, nor whether Qwen3-1.7B starts from its published weights. These
-are arguments, and our choices are in the method files. Both models decode in lockstep, each with a
-cache of its own.
+phi (sec 4.2). It prints neither phi's learning rate, nor whether the policy gradient is corrected
+for the other sampling distribution, nor whether Qwen3-1.7B starts from its published weights: these
+are arguments, and our choices are in the method files.
 """
 
 import copy
@@ -23,8 +22,6 @@ from common.types import RolloutBatch
 
 
 class MemoryNetwork:
-    """The memory network phi with its optimiser."""
-
     def __init__(self, model, *, mu: float, lr: float):
         self.mu, self.model = mu, model
         self.optimizer = torch.optim.AdamW(model.parameters(), lr=lr, weight_decay=0.0)
@@ -55,11 +52,10 @@ class MemoryNetwork:
 def memory_network(sampler: MemorySettings, policy, tokenizer, seed: int) -> MemoryNetwork:
     """Return the memory network that a method describes, on the policy's device.
 
-    `start` says what phi is at first: "random" weights under a head of zeros (nothing is remembered
-    yet, f_phi = 0), the "policy" at the first step, which flattens the first samples to
-    softmax((1 - mu) f_theta), or a "checkpoint", a separate model with the policy's vocabulary.
-    `shrink` divides the width of a random network: 2 leaves about a quarter of the parameters.
-    Raises UserError if the checkpoint cannot be loaded or has another vocabulary.
+    `start` says what phi is at first: "random" weights under a head of zeros (f_phi = 0), the
+    "policy" at the first step, which flattens the first samples to softmax((1 - mu) f_theta), or a
+    "checkpoint", a separate model with the policy's vocabulary. `shrink` divides the width of a
+    random network. Raises UserError if the checkpoint cannot be loaded or has another vocabulary.
     """
     if sampler.path is not None:
         network, own = load_checkpoint(sampler.path, str(policy.device), key="method.sampler.path")
@@ -72,7 +68,7 @@ def memory_network(sampler: MemorySettings, policy, tokenizer, seed: int) -> Mem
 
 
 def check_vocabulary(path: str, memory: tuple, policy: tuple) -> None:
-    """Raise UserError if the memory network at `path` has other tokens than the policy: their
+    """Raise UserError if the memory network at `path` has other tokens than the policy, whose
     logits are subtracted token by token. `memory` and `policy` are (configuration, tokenizer)."""
     remedy = "; take a checkpoint of the policy's family, with its tokenizer"
     counts = [config.vocab_size for config, _ in (memory, policy)]
@@ -80,21 +76,20 @@ def check_vocabulary(path: str, memory: tuple, policy: tuple) -> None:
     require(counts[0] == counts[1], "method.sampler.path", path, said + remedy)
     own, theirs = (tokenizer.get_vocab() for _, tokenizer in (memory, policy))
     other = sorted(word for word in own.keys() | theirs.keys() if own.get(word) != theirs.get(word))
-    said = f"{len(other)} tokens of its tokenizer are not the policy's, {other[:1]} for one"
+    said = f"{len(other)} tokens of its tokenizer are not the policy's, such as {other[:1]}"
     require(not other, "method.sampler.path", path, said + remedy)
 
 
 def importance(batch: RolloutBatch, cap: float | None) -> torch.Tensor | None:
     """Return min(pi_theta / pi_sample, cap) per token, (B, T), where pi_theta is the policy at the
-    time of sampling. None if cap is None (no correction, as Algorithm 1 is printed) or if the
-    policy itself sampled."""
+    time of sampling. None if cap is None (as Algorithm 1 is printed) or if the policy itself
+    sampled."""
     if cap is None or batch.sampler_log_probs is None:
         return None
     return (batch.log_probs - batch.sampler_log_probs).exp().clamp(max=cap)
 
 
 def _random(policy, shrink: int, seed: int):
-    """Return a fresh model like the policy, its width divided by `shrink` and its head zero."""
     config = copy.deepcopy(policy.config)
     config.tie_word_embeddings = False
     for size, parts in (("hidden_size", config.num_attention_heads), ("intermediate_size", 1)):

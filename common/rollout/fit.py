@@ -1,4 +1,4 @@
-"""How many rows (responses) of a rollout fit into memory, and how a batch is split by that."""
+"""How many rows (responses) of a rollout fit into memory, and how a batch is split accordingly."""
 
 import torch
 
@@ -9,8 +9,7 @@ LOGITS = 6  # float32 tensors of (rows, vocabulary) that drawing a token holds a
 
 
 def free_bytes(device: torch.device) -> int:
-    """Return the available bytes: on a GPU the free memory and what torch holds without using it,
-    on a CPU what psutil calls available."""
+    """Return the available bytes; on a GPU also what torch holds without using it."""
     if device.type == "cuda":
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return torch.cuda.mem_get_info(device)[0] + unused
@@ -20,7 +19,6 @@ def free_bytes(device: torch.device) -> int:
 
 
 def cache_bytes(model, tokens: int, dtype: torch.dtype) -> int:
-    """Return the bytes of the keys and values of `tokens`."""
     config = model.config.get_text_config()
     heads = config.num_attention_heads
     kv_heads = getattr(config, "num_key_value_heads", None) or heads
@@ -29,16 +27,16 @@ def cache_bytes(model, tokens: int, dtype: torch.dtype) -> int:
 
 
 def row_bytes(model, tokens: int, dtype: torch.dtype) -> int:
-    """Return the bytes of one row while it is decoded: keys and values of its `tokens`, and the
-    logits of its next token with the tensors made from them."""
+    """Return the bytes of one row while it is decoded: its keys and values, and its next token's
+    logits with the tensors made from them."""
     return (
         cache_bytes(model, tokens, dtype) + 4 * LOGITS * model.config.get_text_config().vocab_size
     )
 
 
 def parts(prompts: int, group: int, rows: int) -> list[tuple[slice, slice]]:
-    """Return the (prompts, responses of each) to decode together, at most `rows` at once: whole
-    groups if one fits, else pieces of a prompt's group, in the row order of the whole batch."""
+    """Return the (prompts, responses of each) to decode together, at most `rows` at once, in row
+    order: whole groups if one fits, else pieces of a prompt's group."""
     if rows >= group:
         size = rows // group
         return [
@@ -60,8 +58,7 @@ def rows_that_fit(
     sharing: int = 1,
 ) -> int:
     """Return how many rows `models` can decode at once in lockstep, where `sharing` rows have one
-    copy of their prompt. The memory of one more row is set aside for the prompt. Raises UserError,
-    which names `key`, if not even one row fits."""
+    copy of their prompt. Raises UserError, which names `key`, if not even one row fits."""
     device = next(models[0].parameters()).device
     free = SHARE * free_bytes(device)
     prompt = sum(cache_bytes(model, prompt_tokens, dtype) for model in models)
@@ -70,7 +67,7 @@ def rows_that_fit(
         raise UserError(
             f"{key}={max_tokens}: one response after a prompt of {prompt_tokens} tokens needs "
             f"{2 * (prompt + own) / 2**30:.2g} GiB, and {free / 2**30:.2g} GiB of the "
-            f"{device.type}'s memory can be had; lower it, take a smaller model or leave more "
-            "memory free"
+            f"{device.type}'s memory are free; lower it, take a smaller model or free more "
+            "memory"
         )
     return int((free - prompt - own) / (prompt / sharing + own))

@@ -60,20 +60,16 @@ def generate(
     With a memory network the logits are its calibrated ones (rollout/dlc.py).
 
     With `top_p` below 1 a token is drawn from the fewest tokens whose probabilities sum to `top_p`;
-    at temperature 0 it is the likeliest one. A response ends at `eos_id` or at one of `more_ends`.
+    at temperature 0 it is the likeliest. A response ends at `eos_id` or at one of `more_ends`.
 
-    The prompt is read once and shared by its group. Each row (response) draws from its own stream
-    of uniform numbers (inverse CDF), so its text does not depend on the rows next to it. Finished
-    rows leave the batch. On a GPU, where steps are recorded (rollout/recorded.py), the only
-    synchronisation is the count of finished rows. Rows that do not fit into the free memory
-    together are decoded in turn, each with the uniform numbers that it would have had.
-    Log-probabilities then differ by rounding, as matrix products do for another number of rows, and
-    a token differs if its uniform number lies that close to a border of the CDF.
+    A group shares its prompt's cache. Each row (response) draws from its own stream of uniform
+    numbers (inverse CDF), so its text does not depend on the rows beside it, nor on how rows that
+    do not fit into memory together are split; rounding changes log-probabilities, and a token only
+    if its uniform number lies that close to a border of the CDF.
 
-    Returns a RolloutBatch. Its `log_probs` are under the policy at the temperature `reported`, over
-    the whole vocabulary, in float32. Where that is None they are at `temperature`; with `top_p`
-    below 1 or at temperature 0 they are the model's own (`kept`). Raises UserError, which names
-    `key`, if not even one row fits.
+    Returns a RolloutBatch. Its `log_probs` are under the policy at the temperature `reported`
+    (None: `kept`), over the whole vocabulary, in float32. Raises UserError, which names `key`, if
+    not even one row fits.
     """
     prompts, length = prompt_ids.shape
     ends = torch.tensor([eos_id, *sorted({*more_ends} - {eos_id})], device=prompt_ids.device)
@@ -108,9 +104,7 @@ def generate(
             ]
             break
         except torch.OutOfMemoryError:
-            remedy = (
-                "one response does not fit into the GPU's memory; lower it, or take a smaller model"
-            )
+            remedy = "one response exceeds the GPU's memory; lower this key or take a smaller model"
             rows = min(rows, prompts * group_size) // 2
             require(rows > 0, key, max_tokens, remedy)
     return _joined(prompt_ids, prompt_mask, pieces, ends)
@@ -122,7 +116,6 @@ def _joined(
     pieces: list[list[torch.Tensor]],
     ends: torch.Tensor,
 ) -> RolloutBatch:
-    """Return the batch of what `_decode` returned piece by piece."""
     joined = [
         torch.cat(piece, 1) if len(piece) > 1 else piece[0] for piece in zip(*pieces, strict=True)
     ]
@@ -150,8 +143,8 @@ def _decode(
     tokens: Callable,
     ends: torch.Tensor,
 ) -> list[torch.Tensor]:
-    """Return token ids, the mask and what `tokens` (`draw_tokens`) says of their
-    log-probabilities, each (T, rows) like `uniforms`."""
+    """Return token ids, mask and the log-probabilities of `tokens` (`draw_tokens`), each
+    (T, rows)."""
     (max_tokens, rows), device, eos_id = uniforms.shape, prompt_ids.device, ends[0]
     group_size = rows // len(prompt_ids)
     # token first, so that the values written in one step are contiguous
@@ -197,7 +190,7 @@ def draw_tokens(
 ) -> tuple[torch.Tensor, list[torch.Tensor]]:
     """Return the tokens (B,) that `uniforms` (B,) draw, and the policy's log-probabilities of them
     at the temperature `reported`. With a memory network, whose logits (B, V) follow the policy's,
-    those of the sampler come second."""
+    the sampler's log-probabilities come second."""
     policy = logits[0]
     drawn_from = policy if mu is None else policy - mu * logits[1]
     log_p = tempered(drawn_from, reported)
@@ -220,7 +213,6 @@ def _ended(tokens: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
 
 
 def tempered(logits: torch.Tensor, temperature: float) -> torch.Tensor:
-    """Return log softmax(logits / temperature) over the last dimension."""
     return torch.log_softmax(logits if temperature == 1 else logits / temperature, -1)
 
 
@@ -234,22 +226,20 @@ def nucleus(logits: torch.Tensor, temperature: float, top_p: float) -> torch.Ten
 
 def kept(*, temperature: float, top_p: float) -> float:
     """Return the temperature of the log-probabilities that are stored for responses drawn with
-    these settings, always over the whole vocabulary. With top-p or at temperature 0 they are the
-    model's own, at temperature 1. (vLLM has them before the temperature or after both temperature
-    and top-p.)"""
+    these settings; with top-p or at temperature 0 they are the model's own, at temperature 1. (vLLM
+    has them before the temperature or after both temperature and top-p.)"""
     return temperature if top_p == 1 and temperature > 0 else 1.0
 
 
 def end_tokens(tokenizer, named: int | Sequence[int] | None) -> list[int]:
-    """Return the tokens that end a response: the tokenizer's end token, and the tokens `named` by
-    eos_token_id of generation_config.json, where a model such as Llama 3.2 Instruct has further
-    ones. verl's servers stop at them."""
+    """Return the tokens that end a response: the tokenizer's end token, and those `named` by
+    eos_token_id of generation_config.json (such as Llama 3.2 Instruct's), at which verl's servers
+    stop too."""
     more = [named] if isinstance(named, int) else named or []
     return sorted({tokenizer.eos_token_id, *more})
 
 
 def ends_of(model, tokenizer) -> list[int]:
-    """Return `end_tokens` of a model of transformers."""
     generation = getattr(model, "generation_config", None)
     return end_tokens(tokenizer, getattr(generation, "eos_token_id", None))
 
@@ -257,12 +247,11 @@ def ends_of(model, tokenizer) -> list[int]:
 def draw(
     model, tokenizer, prompts: list[Prompt], n: int, settings: Evaluation, seed: tuple
 ) -> list[tuple[str, int, float, bool, tuple[int, ...]]]:
-    """Draw `n` responses to every prompt with the local engine. Return rows (text, tokens,
-    log_prob, stopped, ids), with the rows of a prompt together.
+    """Draw `n` responses to every prompt. Return rows (text, tokens, log_prob, stopped, ids), with
+    the rows of a prompt together.
 
-    `settings` has temperature, max_tokens and batch, the number of sequences decoded at once, and
-    may have top_p. Every engine is such a function of (prompts, n, settings, seed); the same
-    arguments give the same rows.
+    `settings.batch` is the number of sequences decoded at once. Every engine is such a function of
+    (prompts, n, settings, seed); the same arguments give the same rows.
     """
     device = next(model.parameters()).device
     per_prompt = min(n, settings.batch)  # a prompt's samples are split when n exceeds the batch

@@ -1,10 +1,10 @@
 """Decoding on a GPU: each step is recorded as a CUDA graph and replayed, because launching its
 kernels one by one from Python takes longer than they run.
 
-A step draws a token for every row (response), stores it, and computes the logits of the next. The
-rows of a prompt share the prompt's keys and values, which are read once for all of them. Each row
-has places of its own for its tokens, of which a step reads a window that doubles when it is full.
-When enough rows have finished, the others move to smaller tensors and the step is recorded again.
+A step draws a token for every row (response), stores it, and computes the logits of the next. A
+prompt's rows share its keys and values, read once for all of them. A step reads a window of each
+row's own tokens that doubles when it is full. When enough rows have finished, the others move to
+smaller tensors and the step is recorded again.
 """
 
 from collections.abc import Callable
@@ -21,8 +21,7 @@ LOOK = 8  # tokens between two counts of the rows that are left; a count waits f
 
 
 def cuda_graph(function: Callable[[], None]) -> Callable[[], None]:
-    """Call `function` once and return a function that replays its kernels. Both must read and write
-    the same tensors."""
+    """Call `function` once and return a function that replays its kernels, on the same tensors."""
     current, side = torch.cuda.current_stream(), _side()
     side.wait_stream(current)
     try:
@@ -39,8 +38,8 @@ def cuda_graph(function: Callable[[], None]) -> Callable[[], None]:
 
 
 def _graph(function: Callable[[], None]) -> torch.cuda.CUDAGraph:
-    """Return the graph of `function`. torch.cuda.graph would give all unused memory back before
-    each recording, which takes longer than the recording."""
+    """torch.cuda.graph would give all unused memory back first, which takes longer than
+    recording."""
     graph = torch.cuda.CUDAGraph()
     graph.capture_begin()
     try:
@@ -52,8 +51,7 @@ def _graph(function: Callable[[], None]) -> torch.cuda.CUDAGraph:
 
 @cache
 def _side() -> torch.cuda.Stream:
-    """Return the stream on which steps are recorded. One only, since each keeps memory of its
-    own."""
+    """The only stream on which steps are recorded: each stream keeps memory for itself."""
     return torch.cuda.Stream()
 
 
@@ -97,8 +95,8 @@ def decode(
 
 
 class Rows:
-    """The rows that are still decoded, (P, G) of them. All tensors that a step reads or writes stay
-    at their addresses until `keep`."""
+    """The rows still being decoded, (P, G). All tensors that a step reads or writes stay at their
+    addresses until `keep`."""
 
     def __init__(self, decoders, prompt_ids, prompt_mask, uniforms, *, tokens, ends):
         (most, self.total), prompts = uniforms.shape, len(prompt_ids)
@@ -139,7 +137,6 @@ class Rows:
         self.place += 1
 
     def forward(self, token, window: int, decoder: LlamaDecoder, prompts, own) -> torch.Tensor:
-        """Return the logits after `token`, (B, V), whose keys and values are stored."""
         (count, group), heads = self.shape, decoder.heads
         later = torch.arange(window, device=token.device) > self.place
         later = later.expand(*self.hidden.shape[:4], window)
@@ -172,8 +169,8 @@ class Rows:
         return F.linear(norm(x[:, -1], decoder.norm, decoder.eps), decoder.head)
 
     def left(self) -> tuple[list[int], int] | tuple[int, int] | None:
-        """Return which prompts have unfinished rows, and how many at most; the present shape if
-        that is more than half of the rows; None if no row is left."""
+        """Return which prompts have unfinished rows, and the most that one of them has; the present
+        shape if that is more than half of the rows; None if no row is left."""
         counts = self.running.view(self.shape).sum(1).tolist()
         prompts = [number for number, count in enumerate(counts) if count]
         if not prompts:
@@ -182,8 +179,8 @@ class Rows:
         return (prompts, max(counts)) if fewer else self.shape
 
     def keep(self, prompts: list[int], group: int, *, places: int) -> None:
-        """Go on with these prompts, and with `group` rows of each: the unfinished ones, and as many
-        finished ones as fill the rectangle. `places` of their own have been written."""
+        """Go on with these prompts and `group` rows of each: the unfinished rows, filled up with
+        finished ones. `places` of their own have been written."""
         old = self.shape
         chosen = torch.tensor(prompts, device=self.index.device)
         running = self.running.view(old)[chosen].int()

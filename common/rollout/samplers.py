@@ -16,8 +16,8 @@ from common.types import Prompt, RolloutBatch
 class Sampler:
     """Draws from `policy` and keeps the memory network that `settings` describe, if there is one.
 
-    passes  model -> function from a batch to log-probabilities, as in training
-    again   whether they differ from those of sampling by more than rounding in float32
+    passes  model -> function from a batch to log-probabilities, as in training again   whether they
+    differ from sampling's by more than rounding in float32
 
     Raises UserError as `memory_network` does.
     """
@@ -46,10 +46,9 @@ class Sampler:
     ) -> tuple[RolloutBatch, float | None]:
         """Draw `sampling.group_size` responses to each prompt.
 
-        If the products of sampling or training are in lower precision (`sampling.dtype`,
-        `optim.dtype`), log-probabilities are computed again as in training, so that ratios begin at
-        1 (verl does the same). The second value is then the mean |difference| of the two per token,
-        else None.
+        If sampling or training has lower precision (`sampling.dtype`, `optim.dtype`),
+        log-probabilities are computed again as in training, so that ratios begin at 1, as in verl.
+        The second value is then the mean |difference| of the two per token, else None.
         """
         settings = self.sampling
         batch = generate(
@@ -80,8 +79,8 @@ class Sampler:
         return weights if ratio is None else weights * ratio
 
     def learn(self, kept: RolloutBatch, drawn: RolloutBatch) -> dict[str, float]:
-        """Let the memory network learn, after a step's updates, from the responses that were
-        trained on (`kept`) or from all that were drawn (`drawn`). Return what is logged of it."""
+        """Let the memory network learn, after a step's updates, from the responses trained on
+        (`kept`) or from all `drawn`. Return what is logged of it."""
         if self.memory is None:
             return {}
         learned = drawn if self.settings.remember == "all" else kept

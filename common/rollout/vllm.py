@@ -1,19 +1,14 @@
 """Evaluation by vLLM: many samples per problem, on one GPU or, for tests, on a CPU.
 
-`engine` starts vLLM, `draw` has the signature of `rollout.local.draw`, and `check_agreement`
-compares vLLM's log-probabilities with the trainer's. A sample is defined as by the local engine:
-the prompt is the text's own token ids (no chat template, no special tokens), a response ends at the
-tokenizer's end token or at one that the model's generation_config.json names, and the same
-tokenizer decodes the text.
+A sample is defined as by the local engine (rollout/local.py): the prompt is the text's own token
+ids, without chat template or special tokens, and the same tokens end a response.
 
-A problem's samples share its prompt's cache blocks. Each call of `draw` first sets one seed and
-empties the prompt cache, so its result does not depend on what the engine did before: the same call
-gives the same samples on the same hardware with the same vLLM. One seed per request would make the
-samples independent of the other requests too, but vLLM's GPU sampler then draws one request at a
-time, in Python. Scheduling has to be deterministic for this, so the engine's core runs in this
-process (docs.vllm.ai, usage/reproducibility).
-
-One engine uses one GPU; common/evaluation/workers.py runs one engine per GPU side by side.
+Each call of `draw` sets one seed and empties the prompt cache, so that the same call gives the same
+samples on the same hardware with the same vLLM, whatever the engine did before. (With a seed for
+each request vLLM's GPU sampler would draw one request at a time, in Python.) Scheduling must be
+deterministic for this, so the engine's core runs in this process (docs.vllm.ai,
+usage/reproducibility). One engine uses one GPU; common/evaluation/workers.py runs an engine per
+GPU.
 """
 
 import math
@@ -65,9 +60,8 @@ def require_vllm() -> None:
 def engine(path: str, *, temperature: float, device: str, threads: int, **settings) -> "vllm.LLM":
     """Start vLLM with the Hugging Face checkpoint at `path`: bfloat16 on a GPU, float32 on a CPU.
 
-    `temperature` is the temperature of the log-probabilities that it reports; `settings` are passed
-    on to vLLM. Raises UserError if vLLM is missing, or was built for another `device` than asked
-    for.
+    `temperature` is of the log-probabilities that it reports; `settings` are passed on to vLLM.
+    Raises UserError if vLLM is missing, or was built for another `device`.
     """
     require_vllm()
     for key, value in EVERYWHERE.items():
@@ -95,7 +89,6 @@ def engine(path: str, *, temperature: float, device: str, threads: int, **settin
 
 
 def before_steps(llm: "vllm.LLM", tell: Callable[[], None]) -> None:
-    """Call `tell` before each step of this engine."""
     step = llm.llm_engine.step
 
     def told():
@@ -111,11 +104,9 @@ def draw(
     """Draw `n` responses to every prompt. Return rows (text, tokens, log_prob, stopped, ids), with
     the rows of a prompt together.
 
-    `settings` has temperature, top_p and max_tokens. log_prob is under softmax(logits / t) over the
-    whole vocabulary, where t is what `kept` of local.py gives for these settings and the
-    temperature that the engine was started with. A prompt that leaves less than max_tokens of the
-    model's context gets responses as long as what is left. The same arguments give the same rows,
-    whatever was drawn before. Raises UserError for a prompt that leaves nothing.
+    log_prob is under softmax(logits / t) over the whole vocabulary, where t is local.py's `kept`
+    for these settings, with which the engine was started. A prompt that leaves less than max_tokens
+    of the context gets shorter responses. Raises UserError for a prompt that leaves nothing.
     """
     drawn = _sample(
         llm,
@@ -141,7 +132,7 @@ def draw(
 
 
 def _sample(llm, tokenizer, prompts: list[Prompt], seed: tuple, **sampling) -> list:
-    """Return vLLM's completions, prompt by prompt in order. They depend only on the arguments."""
+    """Return vLLM's completions, prompt by prompt in order."""
     from vllm import SamplingParams
 
     if not llm.reset_prefix_cache():  # the cached prompts decide which tokens share a step
@@ -181,8 +172,8 @@ def _sample(llm, tokenizer, prompts: list[Prompt], seed: tuple, **sampling) -> l
 
 
 def _set_seed(worker, seed: int) -> None:
-    """Set the seeds in vLLM's worker: its sampler draws from torch's generator, newer versions use
-    seeds that they draw from numpy's (32 bits)."""
+    """vLLM's sampler draws from torch's generator, newer versions use seeds from numpy's (32
+    bits)."""
     np.random.seed(seed)
     torch.manual_seed(seed)  # for every device
 
@@ -190,11 +181,8 @@ def _set_seed(worker, seed: int) -> None:
 def check_agreement(
     llm: "vllm.LLM", model, tokenizer, prompts: list[Prompt], temperature: float, seed: tuple
 ) -> float:
-    """Return mean |log p of vLLM - log p of the trainer| per token, on a few samples without top-p.
-
-    `model` is the checkpoint in transformers.
-    Raises UserError if they differ by more than rounding.
-    """
+    """Return mean |log p of vLLM - log p of the trainer's `model`| per token, on a few samples
+    without top-p. Raises UserError if they differ by more than rounding."""
     chosen = prompts[:COMPARED]
     drawn = _sample(
         llm,
@@ -222,6 +210,5 @@ def check_agreement(
 
 
 def token_log_probs(completion) -> list[float]:
-    """Return vLLM's log-probability of each sampled token."""
     pairs = zip(completion.logprobs, completion.token_ids, strict=True)
     return [entry[token].logprob for entry, token in pairs]

@@ -1,14 +1,10 @@
-"""DLC in vLLM: the policy and its memory network as one model that vLLM samples from.
+"""DLC in vLLM: the policy and its memory network as one model, whose log-probabilities are those of
+the calibrated distribution, softmax((f_theta - mu f_phi) / temperature).
 
-vLLM's log-probabilities are those of the calibrated distribution,
-softmax((f_theta - mu f_phi) / temperature).
-
-vLLM finds the model class through the entry point `vllm.general_plugins` (rlvr_dlc =
-common.rollout.vllm_dlc:register), which it loads in every process of an engine.
-
-The joint model is built from the policy's checkpoint by `hf_overrides` (vllm_dlc_model.py), and
-verl's transfer of weights brings the weights of both models, those of the memory network as
-`memory.*` (common/backends/verl/worker.py).
+vLLM finds the model class through the entry point `vllm.general_plugins`, which every process of an
+engine loads. `hf_overrides` builds the joint model from the policy's checkpoint
+(vllm_dlc_model.py), and verl's transfer of weights brings those of the memory network as `memory.*`
+(common/backends/verl/worker.py).
 """
 
 from importlib.metadata import entry_points
@@ -25,11 +21,12 @@ PREFIX = "memory."
 
 
 def register() -> None:
-    """Register the joint model with vLLM in this process, without importing it (vLLM's plugin).
+    """Register the joint model with vLLM in this process, without importing it.
 
-    Also let all engines of this user share what vLLM finds out about a model's class, in a process
-    that takes ten seconds. It is small and checked by the hash of the class's file, so it need not
-    be as short-lived as the other caches of vLLM (slurm/environment.py)."""
+    Also let all engines of this user share what vLLM finds out about a model's class in a process
+    that takes ten seconds. It is checked by the class file's hash, so it may outlive vLLM's other
+    caches (slurm/environment.py).
+    """
     import vllm
     from vllm import ModelRegistry
     from vllm.model_executor.models.registry import _LazyRegisteredModel
@@ -41,7 +38,6 @@ def register() -> None:
 
 
 def require_plugin() -> None:
-    """Raise UserError if vLLM would not find `register` in its processes."""
     found = [plugin.value for plugin in entry_points(group="vllm.general_plugins")]
     if f"{__name__}:register" not in found:
         raise UserError(
@@ -64,14 +60,12 @@ def description(policy: "PretrainedConfig", memory: "PretrainedConfig", mu: floa
 
 
 class Sync:
-    """What is called in each worker of a joint model; vLLM mixes this into its worker class."""
+    """Methods of each worker of a joint model; vLLM mixes this into its worker class."""
 
     model_runner: Any  # the worker's
 
     def set_memory_weight(self, mu: float) -> None:
-        """Set mu from now on; 0 gives the policy. The caches are valid for every mu.
-
-        On a GPU `model_runner.model` is vLLM's CUDAGraphWrapper, which forwards reads and keeps
-        writes to itself.
-        """
+        """Set mu from now on; 0 gives the policy. The caches are valid for every mu. `get_model`
+        matters: on a GPU `model_runner.model` is a CUDAGraphWrapper, which keeps writes to
+        itself."""
         self.model_runner.get_model().mu = mu

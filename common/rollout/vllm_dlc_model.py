@@ -1,11 +1,10 @@
-"""The joint model as vLLM runs it: two of vLLM's own models side by side. Only vLLM imports it (see
-vllm_dlc.py).
+"""The joint model as vLLM runs it: two of vLLM's own models side by side. Only vLLM imports it.
 
     logits = f_theta - mu f_phi
 
-Each layer of either model has its own paged cache, and everything that vLLM does with logits works.
-vLLM 0.24 captures CUDA graphs of `forward`; `compute_logits`, with mu, is called outside them.
-Left out: pipeline parallelism, LoRA, quantised weights.
+Each layer of either model has its own paged cache. vLLM 0.24 captures CUDA graphs of `forward`;
+`compute_logits`, with mu, is called outside them. Left out: pipeline parallelism, LoRA, quantised
+weights.
 """
 
 import copy
@@ -60,8 +59,8 @@ class CalibratedForCausalLM(nn.Module):
         return self.policy.embed_input_ids(input_ids)
 
     def forward(self, input_ids, positions, intermediate_tensors=None, inputs_embeds=None):
-        """Return the hidden states of both models side by side. `inputs_embeds` is for vLLM's
-        multimodal models and always None here.
+        """Return the hidden states of both models side by side; `inputs_embeds` is always None
+        here.
 
         Both are cloned: vLLM frees the output of a compiled body's last CUDA graph early, as if no
         other body's graph ran before it is read (vllm 0.24, models/gemma3n.py does the same).
@@ -85,6 +84,6 @@ class CalibratedForCausalLM(nn.Module):
 
 
 def _plain(layer, remove_weight: bool) -> None:
-    """Keep a linear layer's weight: vLLM on a CPU packs it for its own kernels and drops it, and
-    weights that are loaded later would have no place to go."""
+    """Keep a linear layer's weight: vLLM on a CPU packs and drops it, and later weights need its
+    place."""
     layer.cpu_linear = nn.functional.linear

@@ -1,1 +1,1 @@
-"""Tasks that are made here: Countdown, arithmetic and mazes, their problems and demonstrations."""
+"""Tasks that are made here: Countdown, arithmetic, expressions and mazes."""

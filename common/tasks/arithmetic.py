@@ -1,11 +1,11 @@
 """Templated arithmetic with exact answers, for pretrained models of a few hundred million
 parameters.
 
-A problem is an operation on two or three whole numbers, asked for in one of several wordings; the
-answer is a whole number. Numbers are drawn from 2 to `largest`; one of the two factors of a product
-is drawn from 2 to 12. Problems are split by a hash of the operation and its numbers, whatever their
-order and the wording: no sum of the test split is ever trained on, not even as b + a or as a story.
-The task was made without looking at any model's answers.
+A problem is an operation on two or three whole numbers in one of several wordings; the answer is a
+whole number. Numbers are drawn from 2 to `largest`, one factor of a product from 2 to 12. Problems
+are split by a hash of the operation and its sorted numbers: no sum of the test split is ever
+trained on, not even as b + a or as a story. The task was made without looking at any model's
+answers.
 """
 
 import random
@@ -42,8 +42,8 @@ def problems(
     *, split: str, size: int, seed: int, largest: int = 99, kinds: list[str] | None = None
 ) -> list[dict]:
     """Return `size` distinct rows (id, problem, answer) of a split, with equal shares of the
-    `kinds` of WORDINGS (None: all). The draw is seeded: the same call gives the same list. Raises
-    UserError if the split does not hold that many."""
+    `kinds` of WORDINGS (None: all). The draw is seeded. Raises UserError if the split does not hold
+    that many."""
     kinds = list(WORDINGS) if kinds is None else kinds
     check_split(split)
     require(largest >= 10, "largest", largest, "at least 10")

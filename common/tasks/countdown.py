@@ -7,8 +7,8 @@ can be measured.
 
 The demonstrator that the tiny model is first trained on is skewed on purpose: operators + .5, -
 .35, * .15; 80 % left-deep trees; 10 % two-operand answers. Its prompts are `natural`. For `rare`
-prompts, every solution needs `*`. All (numbers, target) pairs are split by a hash of the pair into
-train, dev (for choosing hyperparameters) and test, so that no test prompt is seen before the test.
+prompts, every solution needs `*`. A hash of (numbers, target) splits the prompts into train, dev
+(for choosing hyperparameters) and test.
 """
 
 import random
@@ -37,10 +37,9 @@ def natural(
     numbers: int = NUMBERS,
     multiplication: bool = True,
 ) -> list[Prompt]:
-    """Return `size` distinct prompts of the demonstrator's own distribution. With another count of
-    `numbers` than the demonstrator's, the task is shifted. With `multiplication` false, prompts
-    that no expression without `*` solves are left out. The draw is seeded: the same call gives the
-    same list."""
+    """Return `size` distinct prompts of the demonstrator's distribution; another count of `numbers`
+    shifts the task. With `multiplication` false, prompts that only `*` solves are left out. The
+    draw is seeded."""
     require(numbers >= max(OPERAND_WEIGHTS), "numbers", numbers, "at least 4, for the answers")
     check_split(split)
     rng, seen = random.Random(f"natural-{split}-{seed}"), {}
@@ -54,7 +53,6 @@ def natural(
 
 
 def rare(*, split: str, size: int, seed: int, template: str) -> list[Prompt]:
-    """Return `size` distinct prompts that can be solved, but by no expression without `*`."""
     check_split(split)
     rng, seen = random.Random(f"rare-{split}-{seed}"), {}
     while len(seen) < size:
@@ -79,7 +77,7 @@ def demonstrations(*, count: int, seed: int) -> list[tuple[str, str]]:
 
 @lru_cache(maxsize=2000)
 def reachable(numbers: tuple[int, ...]) -> dict[int, str]:
-    """Return value -> "without *" or "needs *", for every value of an expression over a subset of
+    """Return value -> "without *" or "needs *", for all values of expressions over subsets of
     `numbers`."""
     values: dict[tuple[int, ...], dict[int, bool]] = {}  # positions -> value -> needs *
     for size in range(1, len(numbers) + 1):
@@ -102,14 +100,11 @@ def reachable(numbers: tuple[int, ...]) -> dict[int, str]:
 
 
 def solve(numbers: tuple[int, ...], target: int) -> Tree | None:
-    """Return an expression over a subset of `numbers` that equals `target`; None if there is
-    none."""
     return _search([(number, number) for number in numbers], target)
 
 
 def _search(pool: list[tuple[int, Tree]], target: int) -> Tree | None:
-    """Join two of the pool's (value, tree) pairs at a time until one equals `target`. Return its
-    tree; None if there is none."""
+    """Join two of the pool's (value, tree) pairs at a time until one equals `target`."""
     for value, tree in pool:
         if value == target:
             return tree
@@ -145,8 +140,8 @@ def render(tree: Tree) -> str:
 
 
 def canonical(tree: Tree) -> str:
-    """Return a text that is the same for two expressions that differ only in the order of terms or
-    factors and in brackets."""
+    """Return the same text for expressions that differ only in the order of terms or factors and in
+    brackets."""
     if isinstance(tree, int):
         return str(tree)
     if tree[0] == "*":
@@ -177,7 +172,6 @@ def _bracket(tree: Tree) -> str:
 
 
 def _draw(rng: random.Random, count: int) -> tuple[tuple[int, ...], int, Tree]:
-    """Draw numbers, target and the demonstrator's answer, again until the target is in range."""
     while True:
         numbers = _numbers(rng, count)
         size = rng.choices(list(OPERAND_WEIGHTS), list(OPERAND_WEIGHTS.values()))[0]

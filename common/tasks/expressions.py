@@ -1,15 +1,14 @@
 """Tiny program synthesis: write a one-line Python function from two examples of what it returns.
 
-A prompt is "1=6 10=231". The response is a program: `def f(x)` that returns an expression of `x`,
-numbers, + * and brackets. The reward is that of the real code verifier (verifiers/code): the
-program runs in the sandbox on the shown inputs and on one that is not shown.
+A prompt is "1=6 10=231". The response is `def f(x)` that returns an expression of `x`, numbers, + *
+and brackets. The real code verifier (verifiers/code) runs it in the sandbox on the shown inputs and
+on one that is not shown.
 
 The functions are a*x*x + b*x + c. The digits of f(10) are the coefficients, except where b has two
 digits, and there f(1) decides: two values determine a function. Several programs are right for a
 prompt, such as 2*x*x+3*x+1 and x*(2*x+3)+1. The demonstrator that the tiny model is first trained
-on is skewed towards small a and the first of these forms. Functions are split by a hash of their
-coefficients into train, dev (for choosing hyperparameters) and test: no test function is
-seen before the test.
+on is skewed towards small a and the first of these forms. A hash of the coefficients splits the
+functions into train, dev (for choosing hyperparameters) and test.
 """
 
 import json
@@ -32,10 +31,10 @@ Function = tuple[int, int, int]  # a, b, c
 
 
 def functions(*, split: str, size: int, seed: int, template: str) -> list[Prompt]:
-    """Return `size` prompts of distinct functions of a split. The draw is seeded: the same call
-    gives the same list. Raises UserError if the split does not hold that many."""
+    """Return `size` prompts of distinct functions of a split. The draw is seeded. Raises UserError
+    if the split does not hold that many."""
     check_split(split)
-    require(template == "bare", "template", template, "must be bare, the only one")
+    require(template == "bare", "template", template, "must be bare, the only template")
     held = [f for f in product(A, B, C) if any(f[:2]) and split_of(repr(f)) == split]
     require(0 < size <= len(held), "size", size, f"must be 1..{len(held)}, what {split} holds")
     drawn = random.Random(f"functions-{split}-{seed}").sample(held, size)
@@ -74,8 +73,6 @@ def _times(factor: int, of: str) -> str:
 
 
 def _prompt(f: Function) -> Prompt:
-    """Return the prompt. Its reference has the unit tests in the form that common.verifiers.code
-    reads."""
     tests = [{"input": str(x), "output": str(value(f, x))} for x in SHOWN + HIDDEN]
     fields = {"tests": tests, "test_type": "functional", "fn_name": "f", "time_limit": TIME_LIMIT}
     return Prompt(id=bare(f), text=bare(f), reference=json.dumps(fields, sort_keys=True))

@@ -3,9 +3,9 @@
 F-GRPO's second version trains on 17 x 17 mazes (App. K), in the set-up of MaxRL (arXiv 2602.02710;
 repository tajwarfahim/maxrl, folder maze). Walls take cells of the grid: 17 x 17 cells are 8 x 8
 rooms, and two doors in a row on a path are two moves apart. Without loops the rooms form a tree,
-and one path leads to the goal: the single target sequence of the paper. With `loops`, that many
-more doors are opened, and a prompt has many right paths. The target is then the shortest path and,
-among equally short ones, the first in the order of MOVES.
+and one path leads to the goal: the single target sequence of the paper. `loops` opens that many
+more doors, so that a prompt has many right paths. The target is then the shortest path and, among
+equally short ones, the first in the order of MOVES.
 
 What differs from the set-up, and what is an argument:
 
@@ -17,8 +17,7 @@ What differs from the set-up, and what is an argument:
                other generator is "depth_first" (long corridors), and the other ends are two
                "random" rooms
 
-Mazes are split by a hash of grid, start and goal into train, dev (for choosing hyperparameters)
-and test: no test maze is seen before the test.
+A hash of grid, start and goal splits mazes into train, dev (for choosing hyperparameters) and test.
 """
 
 import random
@@ -53,9 +52,8 @@ def mazes(
     least: int = 0,
 ) -> list[Prompt]:
     """Return `size` distinct prompts of a split: mazes of `side` x `side` cells with `loops` doors
-    more than a tree has, and no path of fewer than `least` moves. The draw is seeded: the same call
-    gives the same list. A reference is the grid and the target path. Raises UserError for an
-    unknown or impossible value."""
+    more than a tree has, and no path of fewer than `least` moves. The draw is seeded. A reference
+    is the grid and the target path. Raises UserError for an unknown or impossible value."""
     check_split(split)
     _check(side=side, loops=loops, generator=generator, ends=ends)
     grids = _grids(split, size, seed, side, loops, generator, ends, least)
@@ -75,9 +73,8 @@ def demonstrations(
     ends: str = "random",
     detours: float = 0.0,
 ) -> list[tuple[str, str]]:
-    """Return `count` (prompt text, response text) pairs, train split only. A response is the target
-    path. A share `detours` of them takes a right path drawn at random instead, which can be another
-    path only if there are loops."""
+    """Return `count` (prompt text, response text) pairs, train split only. A share `detours` of the
+    responses take a right path drawn at random instead of the target path."""
     _check(side=side, loops=loops, generator=generator, ends=ends)
     require(0 <= detours <= 1, "detours", detours, "must be 0..1, a share of the demonstrations")
     rng, rows = random.Random(f"maze-detours-{seed}"), []
@@ -89,8 +86,7 @@ def demonstrations(
 
 
 def shortest(grid: str) -> str:
-    """Return the target: the shortest moves from start to goal and, among equally short ones, the
-    first in the order of MOVES. Raises ValueError if no path leads to the goal."""
+    """Return the target path. Raises ValueError if no path leads to the goal."""
     ahead = offsets(grid)
     start, goal = grid.index(START), grid.index(GOAL)
     distance, queue = {goal: 0}, deque([goal])
@@ -113,8 +109,8 @@ def shortest(grid: str) -> str:
 
 
 def wander(grid: str, rng: random.Random) -> str:
-    """Return a right path that visits no cell twice, from a walk that turns at random and goes back
-    where it is stuck."""
+    """Return a right path that visits no cell twice, from a walk that turns at random and
+    backtracks."""
     ahead, goal = offsets(grid), grid.index(GOAL)
     walk = [("", grid.index(START))]
     seen = {walk[0][1]}
@@ -131,8 +127,7 @@ def wander(grid: str, rng: random.Random) -> str:
 
 
 def offsets(grid: str) -> dict[str, int]:
-    """Return how far each move leads in the grid's text. The outermost cells are walls, so a path
-    cannot leave the grid."""
+    """Return how far each move leads in the grid's text; walls around it keep a path inside."""
     width = grid.index(ROW_END) + 1
     return dict(zip(MOVES, (-width, width, -1, 1), strict=True))
 
@@ -156,7 +151,6 @@ def _grids(
     ends: str,
     least: int = 0,
 ) -> list[tuple[str, str]]:
-    """Return `size` distinct (grid, target path) pairs of a split."""
     rng = random.Random(f"maze-{split}-{seed}")
     rooms = side // 2
     tree = {"depth_first": _depth_first, "prim": _prim}[generator]
@@ -182,7 +176,6 @@ def _grids(
 
 @lru_cache(maxsize=4)
 def _walls(rooms: int) -> list[Door]:
-    """Return all pairs of neighbouring rooms."""
     right = [(i, i + 1) for i in range(rooms**2) if (i + 1) % rooms]
     below = [(i, i + rooms) for i in range(rooms * (rooms - 1))]
     return right + below
@@ -198,8 +191,6 @@ def _beside(rooms: int) -> list[list[int]]:
 
 
 def _depth_first(rng: random.Random, rooms: int) -> set[Door]:
-    """Return the doors of a random tree: walk to an unseen room as long as there is one, then go
-    back."""
     beside, doors = _beside(rooms), set()
     walk = [rng.randrange(rooms**2)]
     seen = set(walk)
@@ -217,9 +208,8 @@ def _depth_first(rng: random.Random, rooms: int) -> set[Door]:
 
 
 def _prim(rng: random.Random, rooms: int) -> set[Door]:
-    """Return the doors of a random tree that grows from the first room: take any room beside the
-    tree and open the door to any of its neighbours in the tree, until no room is left (randomised
-    Prim, as in MaxRL's maze/generate_maze.py)."""
+    """Grow a random tree from the first room: open the door from any room beside the tree to one of
+    its neighbours in the tree (randomised Prim, as in MaxRL's maze/generate_maze.py)."""
     beside, doors, tree = _beside(rooms), set(), {0}
     border = list(beside[0])
     while border:
@@ -233,7 +223,6 @@ def _prim(rng: random.Random, rooms: int) -> set[Door]:
 
 
 def _render(rooms: int, doors: set[Door], start: int, goal: int) -> str:
-    """Return the grid as text: a room is a cell, and so is a door or a wall between two of them."""
     empty, place = _empty(rooms)
     cells = list(empty)
     for a, b in doors:
@@ -244,7 +233,6 @@ def _render(rooms: int, doors: set[Door], start: int, goal: int) -> str:
 
 @lru_cache(maxsize=4)
 def _empty(rooms: int) -> tuple[str, list[Cell]]:
-    """Return a grid without doors, and the places of its rooms in the text."""
     wall, row = WALL * (2 * rooms + 1), (WALL + FREE) * rooms + WALL
     width = len(wall) + 1
     place = [(2 * (i // rooms) + 1) * width + 2 * (i % rooms) + 1 for i in range(rooms**2)]

@@ -1,5 +1,5 @@
-"""The splits of the made tasks: a hash of what makes a problem says in which one it is, so that no
-problem of one split is ever drawn for another."""
+"""The splits of the made tasks: a hash of what makes a problem decides in which split it is, so
+that no problem of one split is ever drawn for another."""
 
 import hashlib
 
@@ -9,7 +9,6 @@ SPLITS = {"train": range(0, 80), "dev": range(80, 90), "test": range(90, 100)}
 
 
 def split_of(problem: str) -> str:
-    """Return the split that holds a problem."""
     bucket = int(hashlib.sha256(problem.encode()).hexdigest()[:8], 16) % 100
     return next(name for name, buckets in SPLITS.items() if bucket in buckets)
 
