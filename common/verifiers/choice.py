@@ -85,7 +85,7 @@ MARKUP = re.compile(
 def verify(
     response: str, reference: str, *, convention: str = "ours", opened: bool = False
 ) -> Verdict:
-    """Return the verdict on the letter that `convention` finds in `response`; `parsed` is it.
+    """Return the verdict on the letter that `convention` finds in `response`, its `parsed`.
     `opened`: the prompt ends in <think>, and a response that never closes it names no option.
     Raises UserError for a bad reference or an unknown convention."""
     require(convention in CONVENTIONS, "convention", convention, f"one of {[*CONVENTIONS]}")
@@ -115,7 +115,6 @@ def reference(row: dict) -> str:
 
 
 def example(reference: str) -> str:
-    """Return a response that is correct under every convention."""
     gold, _ = _parse(reference)
     return f"The answer is ({gold}).\n\\boxed{{{gold}}}"
 
@@ -151,7 +150,7 @@ def _ours(response: str, options: list[str]) -> str | None:
 
 def _said(text: str, texts: list[str]) -> str | None:
     """Return the letter of the option that the last line is, unless the line before is another;
-    else that of the last statement that can be read, or None if that one names no option."""
+    else that of the last readable statement, or None if it names no option."""
     text = "\n".join(_plain(line) for line in text.splitlines() if re.search(r"\w", line))
     first = STATEMENT.search(text)
     if first and (question := NEXT.search(text, first.end())):
@@ -175,7 +174,6 @@ def _read(text: str, texts: list[str]) -> str | None:
 
 
 def _option(text: str, texts: list[str]) -> str | None:
-    """Return the letter of the option that `text` is: a letter, the option's text or both."""
     same = [at for at, own in enumerate(texts) if text and own.casefold() == text.casefold()]
     label = LABEL.match(text)
     if label and (label[1].isupper() or len(same) != 1):

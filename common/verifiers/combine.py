@@ -6,7 +6,7 @@
         - {_target_: common.verifiers.math.verify, weight: 1.0}
         - {_target_: common.verifiers.format.verify, weight: 1.0, convention: open_rs}
 
-All parts get the same reference, that of the first part: the others must not need one of their own.
+All parts get the reference of the first part, so the others must not need another.
 """
 
 import json
@@ -24,8 +24,7 @@ LONGEST = 300  # characters of a reason
 
 def of_plain(given: Any) -> Any:
     """Return the Verdict of a truth value or a number: True, or a number from 1 on, is correct; any
-    other number is the reward of a wrong response. Return anything else unchanged, for the caller
-    to refuse."""
+    other number is the reward of a wrong response. Anything else is returned unchanged."""
     if isinstance(given, bool | int | float):
         return Verdict("correct" if given >= 1 else "wrong", float(given))
     return given
@@ -35,10 +34,9 @@ def verify(response: str, reference: str, *, parts: list[dict]) -> Verdict:
     """Return the first part's verdict (accuracy: outcome and parsed answer) with the sum over all
     parts of weight x reward as its reward. The reason gives each part's outcome.
 
-    If a part's outcome is "timeout" or "error", so is that of the sum: the part's reward is not
-    known, and a sum without it would teach something else. Every other key of a part is an option
-    of its verifier. Raises UserError for a part that cannot be imported, an option that its
-    verifier does not have or a weight that is not a number.
+    A part's "timeout" or "error" becomes that of the sum, since the part's reward is not known.
+    Every other key of a part is an option of its verifier. Raises UserError for a part that cannot
+    be imported, an option that its verifier does not have or a weight that is not a number.
     """
     verdicts, reward = [], 0.0
     for name, weight, judge in _bound(json.dumps(parts)):
@@ -58,7 +56,7 @@ def verify(response: str, reference: str, *, parts: list[dict]) -> Verdict:
 
 @lru_cache(maxsize=64)
 def _bound(parts: str) -> list[tuple[str, float, Callable[..., Verdict]]]:
-    """Return (short name, weight, verifier with its options bound) of each part, checked once."""
+    """Return (short name, weight, verifier with its options bound) of each part."""
     bound, nodes = [], json.loads(parts)
     require(isinstance(nodes, list) and len(nodes) > 0, "parts", parts[:80], "must list verifiers")
     for at, node in enumerate(nodes):

@@ -13,14 +13,12 @@ TOKEN = re.compile(r"[0-9]{1,4}|[-+*()]")
 
 
 def verify(response: str, reference: str) -> Verdict:
-    """Return the verdict on the last `\\boxed{...}` of `response` against a reference like
-    "3 5 7 12 = 41".
+    r"""Return the verdict on the last `\boxed{...}` of `response` against a reference like "3 5 7
+    12 = 41".
 
-    correct   the expression equals the target and uses each number at most once
-    wrong     it is an expression that does not
-    unparsed  there is no closed box, or its content is not an expression in + - * and brackets
-
-    `parsed` is the canonical form, the same for answers that differ only in order and brackets.
+    An expression is "correct" if it equals the target and uses each number at most once, else
+    "wrong"; "unparsed" without a closed box or an expression in it. `parsed` is the canonical form,
+    the same for answers that differ only in order and brackets.
     """
     start = response.rfind("\\boxed{")
     end = response.find("}", start)
@@ -42,8 +40,8 @@ def verify(response: str, reference: str) -> Verdict:
 
 
 def reference(row: dict) -> str:
-    """Return the answer of a row, its numbers and target, as in "3 5 7 12 = 41". Raises UserError
-    if the answer has another form."""
+    """Return the answer of a row, as in "3 5 7 12 = 41". Raises UserError if it has another
+    form."""
     text = str(row.get("answer", ""))
     require(
         re.fullmatch(r"[0-9]+( [0-9]+)* = -?[0-9]+", text) is not None,
@@ -63,11 +61,11 @@ def example(reference: str) -> str | None:
 
 
 def parse(text: str) -> Tree:
-    """Return the expression tree of `text`. Raises ValueError if it is not an expression, or too
-    long.
+    """Return the expression tree of `text`. Raises ValueError if it is too long or not an
+    expression.
 
-    sum := product (("+" | "-") product)*;  product := atom ("*" atom)*;  atom := number | "(" sum
-    ")"
+        sum := product (("+" | "-") product)*;  product := atom ("*" atom)*
+        atom := number | "(" sum ")"
     """
     if len(text) > LONGEST:
         raise ValueError(f"longer than {LONGEST} characters")

@@ -1,17 +1,16 @@
-"""The format reward of cov_grpo: are the think tags matched? It says nothing about the answer.
+r"""The format reward of cov_grpo: are the think tags matched? It says nothing about the answer.
 
 The paper (App. C): "a reward of 1.0 when the output contains properly matched <think> tags". Two
 readings:
 
-matched  exactly one <think> and one </think>, in this order, and something other than white space
-         after them. The paper does not ask for <answer> tags, nor for an empty text before
-         <think>, nor for a thought that is not empty, so this reading does not either.
-open_rs  the rule of Open-RS, whose data and recipe the paper uses: "\\n</think>\\n" occurs exactly
-         once. The prompt of Open-RS holds the opening tag, so responses need not have it.
+matched  exactly one <think> and one </think>, in this order, with text after them. The paper asks
+         neither for <answer> tags, nor for an empty text before <think>, nor for a thought that
+         is not empty
+open_rs  the rule of Open-RS, whose data and recipe the paper uses: "\n</think>\n" occurs exactly
+         once. The prompt of Open-RS holds the opening tag, so responses need not have it
 
 Where the prompt ends in <think> (as with the chat template of DeepSeek-R1-Distill), set
-opened=true: a response then need not begin with the tag. Otherwise "matched" makes every response
-wrong that does not repeat the tag.
+opened=true: otherwise "matched" makes every response wrong that does not repeat the tag.
 """
 
 from common.errors import require
@@ -23,10 +22,8 @@ OPEN, CLOSE = "<think>", "</think>"
 def verify(
     response: str, reference: str, *, convention: str = "matched", opened: bool = False
 ) -> Verdict:
-    """Return the verdict on the tags of `response`, "correct" or "wrong". The reference is ignored.
-
-    Raises UserError for an unknown convention.
-    """
+    """Return the verdict on the tags of `response`, "correct" or "wrong"; the reference is ignored.
+    Raises UserError for an unknown convention."""
     require(convention in ("matched", "open_rs"), "convention", convention, "matched or open_rs")
     if convention == "open_rs":
         count = response.count("\n</think>\n")
@@ -42,12 +39,10 @@ def verify(
 
 
 def reference(row: dict) -> str:
-    """Return "", for any row: this verifier needs no reference."""
     return ""
 
 
 def example(reference: str) -> str:
-    """Return a response that is correct under every convention."""
     return "<think>\nthought\n</think>\nanswer"
 
 

@@ -1,7 +1,7 @@
 """Checks that stop a run whose rewards cannot be trusted, before anything is learnt from them.
 
-A broken grader looks like a bad model: every reward is 0, and training continues for days. So each
-batch is preceded by canaries, pairs whose verdicts are known, sent through the same workers.
+A broken grader looks like a bad model: every reward is 0, and training continues for days. So
+canaries, pairs with known verdicts, precede each batch through the same workers.
 """
 
 import inspect
@@ -14,29 +14,27 @@ from common.types import Prompt, Verdict, Verify
 from common.verifiers.pool import TOO_LATE, Pool
 from common.verifiers.worker import NO_MEMORY
 
-# How many other references the right answer of one is tried against. A path through one maze is
-# right in every fourth other maze, and would be right in all of 4 once in 3,000 batches, which
-# would end some runs of hundreds of batches.
+# How many other references a right answer is tried against. A path through a maze is right in every
+# fourth other maze; with 4 of them, some runs of hundreds of batches would be stopped by chance.
 SWAPPED = 15
 THOUGHT = "<think>\n</think>\n"  # before an example, where no response is right without a thought
 
 
 @contextmanager
 def judges(verifier: dict, verification: Verification):
-    """Yield a guarded Verify on a pool of its own, which is closed at the end of the block."""
+    """Yield a guarded Verify whose pool is closed at the end of the block."""
     with _pool(verifier, verification) as pool:
         yield guarded(pool.map, dict(verifier), max_faults=verification.max_faults)
 
 
 def lasting(verifier: dict, verification: Verification) -> Verify:
-    """Return a Verify as in `judges` for the life of this process, with which its workers end."""
     pool = _pool(verifier, verification)
     return guarded(pool.map, dict(verifier), max_faults=verification.max_faults)
 
 
 def seeing(verifier: dict, prompt: Prompt) -> dict:
-    """Return the verifier's node; where the prompt ends in <think>, with `opened`, if it has that
-    option and does not say itself: its responses begin in a thought."""
+    """Return the verifier's node; where the prompt ends in <think>, with `opened`, if the verifier
+    has that option and the node does not set it."""
     if not prompt.text.rstrip().endswith("<think>"):
         return verifier
     if "parts" in verifier:
@@ -48,7 +46,7 @@ def seeing(verifier: dict, prompt: Prompt) -> dict:
 
 
 def prepare(verifier: dict) -> None:
-    """Let the verifier, such as that of programs, raise UserError where it cannot work: before any
+    """Let a verifier such as the code verifier raise UserError where it cannot work, before any
     compute is spent."""
     getattr(module(_first(verifier)), "prepare", lambda: None)()
 
@@ -65,9 +63,7 @@ def guarded(verify: Verify, verifier: dict, *, max_faults: float) -> Verify:
     Before: the `example` of a reference of the batch (or the module's right pair KNOWN, where
     references determine no answer) must be correct, the empty response must not, and an example
     must not be correct for all other references. After: the share of verdicts that are faults
-    (`is_fault`: errors, too late, out of memory) must not exceed max_faults; a single one is always
-    allowed. A verifier without example and KNOWN is checked only by the empty response and by its
-    share of faults.
+    (`is_fault`) must not exceed max_faults; a single fault is always allowed.
     """
     first = _first(verifier)
     judge = module(first)
@@ -92,7 +88,7 @@ def guarded(verify: Verify, verifier: dict, *, max_faults: float) -> Verify:
             raise UserError(
                 f"verifier {name}: {len(faults)} of {len(verdicts)} verdicts are timeouts or "
                 f"errors, more than verification.max_faults={max_faults:g}; the last: "
-                f"{faults[-1].outcome}, {faults[-1].reason}. Fix it, or raise "
+                f"{faults[-1].outcome}, {faults[-1].reason}. Fix the verifier, or raise "
                 "verification.deadline; nothing was learnt from this batch"
             )
         return verdicts
@@ -101,7 +97,6 @@ def guarded(verify: Verify, verifier: dict, *, max_faults: float) -> Verify:
 
 
 def _first(verifier: dict) -> dict:
-    """Return the verifier itself, or the first part of a sum, which decides the outcome."""
     return verifier["parts"][0] if "parts" in verifier else verifier
 
 

@@ -18,11 +18,11 @@ def verify(
     accept   "target": the target path alone is correct (F-GRPO v2 App. K: "evaluated against a
              single target action sequence"). "any": so is every path that goes through no wall,
              visits no cell twice and ends at the goal
-    graded   the reward of a correct path is the target's length divided by its own, not 1; the
-             outcome and all that is counted from it stay the same
-    unparsed the response has other tokens than moves, no move, or no end token
+    graded   the reward of a correct path is the target's length divided by its own; the outcome and
+             all that is counted from it stay the same
 
-    `parsed` is the moves. Raises UserError for an unknown option.
+    A response other than moves and an end token is "unparsed"; `parsed` is the moves. Raises
+    UserError for an unknown option.
     """
     require(accept in ACCEPTED, "accept", accept, f"one of {', '.join(ACCEPTED)}")
     text = "".join(response.split())
@@ -71,5 +71,4 @@ def reference(row: dict) -> str:
 
 
 def example(reference: str) -> str:
-    """Return the right response: the target path."""
     return reference.split(" ")[1] + DONE

@@ -5,11 +5,10 @@
         verdicts = pool.map([(response, reference), ...])
 
 Each item has a hard deadline, after which SIGKILL ends its worker; a new worker is forked in
-milliseconds and gets the items behind the one that was killed. Equal pairs are judged once. The
-pairs of one reference are sent one after the other, as far as possible to one worker, so that a
-verifier's caches of golds and answers serve them all. A pool works from any thread, from asyncio
-(`await asyncio.to_thread(pool.map, pairs)`), in a Ray actor and in a script without a main guard;
-nothing is left running after `close()`, Ctrl-C or the death of the caller.
+milliseconds and gets the items behind it. Equal pairs are judged once, and the pairs of one
+reference go to one worker where possible, for the verifier's caches. A pool works from any thread,
+from asyncio (`await asyncio.to_thread(pool.map, pairs)`), in a Ray actor and in a script without a
+main guard; nothing is left running after `close()`, Ctrl-C or the death of the caller.
 """
 
 import json
@@ -85,7 +84,6 @@ class Pool:
         return [verdicts[pair] for pair in pairs]
 
     def _work(self, chunks: deque, verdicts: dict, total: int) -> None:
-        """Run one thread for each worker, until all verdicts are in or a thread fails."""
         with ThreadPoolExecutor(len(self._workers)) as threads:
             try:
                 ended = [threads.submit(w.run, chunks, verdicts, total) for w in self._workers]
@@ -170,8 +168,8 @@ class Pool:
 
 
 class _Worker:
-    """One worker process, as its thread in the caller sees it. It is forked when first needed, and
-    again after it was killed."""
+    """A worker process as its thread in the caller sees it, forked when needed and after each
+    kill."""
 
     def __init__(self, pool: Pool):
         self._pool = pool
@@ -181,7 +179,6 @@ class _Worker:
         self._received = b""
 
     def run(self, chunks: deque, verdicts: dict, total: int) -> None:
-        """Judge chunks until all verdicts are in."""
         while len(verdicts) < total and not self._pool.stopped.is_set():
             try:
                 chunk = chunks.popleft()
@@ -196,8 +193,8 @@ class _Worker:
             chunks.extendleft([item] for item in reversed(left))
 
     def _judge(self, chunk: list, verdicts: dict) -> list:
-        """Judge the items of a chunk in order. If one of them ends the worker, return the items
-        behind it; if the pool was stopped before the first, return all; else return []."""
+        """Judge the items of a chunk in order. Return those left: behind an item that ended the
+        worker, or all if the pool was stopped first."""
         if self._socket is None:
             self._start()
         if self._pool.stopped.is_set():  # while it started
@@ -239,9 +236,9 @@ class _Worker:
         """Return the next reply; b"" if the worker has died. Raises TimeoutError with the reason
         past the deadline, and if a worker that the kernel does not limit has too much memory.
 
-        The time for which the worker was ready but had no processor does not count, so a busy
-        machine changes no verdict, up to four times the deadline. Nor does the time for which all
-        processes were stopped (scontrol suspend, SIGSTOP): each wait counts at most its own limit.
+        Time that the worker waited for a processor does not count, so a busy machine changes no
+        verdict, up to four times the deadline. Nor does time for which all processes were stopped
+        (scontrol suspend, SIGSTOP): each wait counts at most its own limit.
         """
         deadline, spent = self._pool.deadline, 0.0
         look, allowed = deadline / 4 if self._limited else min(LOOK, deadline / 4), deadline
@@ -269,29 +266,28 @@ class _Worker:
         return line
 
     def _resident(self) -> int:
-        """Return the bytes of memory that the worker has; 0 if it has ended."""
         with suppress(psutil.Error):
             return psutil.Process(self._pid).memory_info().rss
         return 0
 
     def _waited(self) -> float:
-        """Return for how many seconds the worker was ready to run and waited for a processor; 0 if
-        that is not known."""
+        """Return for how many seconds the worker was ready and waited for a processor; 0 if not
+        known."""
         try:
             return int(Path(f"/proc/{self._pid}/schedstat").read_text().split()[1]) / 1e9
         except (OSError, IndexError):
             return 0.0
 
     def signal(self) -> None:
-        """End the process. This may be called from any thread."""
+        """End the process, from any thread."""
         pid = self._pid
         if pid is not None:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
     def kill(self) -> None:
-        """End the process and forget it. Call this only from the thread that listens to it, or when
-        no thread does."""
+        """End the process and forget it, only from the thread that listens to it or when none
+        does."""
         self.signal()
         self._pid = None
         if self._socket is not None:
@@ -300,8 +296,8 @@ class _Worker:
 
 
 def _chunks(groups: dict[str, dict[str, None]], most: int):
-    """Yield lists of (pair, its line) of at most `most` items, and of CHUNK_BYTES unless one line
-    is longer. The pairs of one reference follow each other."""
+    """Yield lists of (pair, its line) of at most `most` items and, if more than one, CHUNK_BYTES,
+    with the pairs of a reference together."""
     chunk, size = [], 0
     for reference, responses in groups.items():
         for response in responses:

@@ -1,8 +1,8 @@
-"""The math verifier, but for references of this module: these are compared by verl's own reward for
-MATH (verl.utils.reward_score.math_reward), which compares rewritten texts, without algebra.
+r"""The math verifier, except that references of this module are compared by verl's reward for MATH
+(verl.utils.reward_score.math_reward): as rewritten texts, without algebra. So each set of a run has
+the comparison that its `reference` asks for.
 
-So a run has one verifier, and each of its sets the comparison that its `reference` asks for. By the
-rules of MATH's authors 0.5 is \\frac{1}{2}, but 0.75 is not \\frac{3}{4}.
+By the rules of MATH's authors 0.5 is \frac{1}{2}, but 0.75 is not \frac{3}{4}.
 """
 
 import json
@@ -22,8 +22,8 @@ MARK = "verl_math"  # of a reference of this module
 
 
 def verify(response: str, reference: str) -> Verdict:
-    """Return math's verdict, or, for a reference of this module, verl's. Then unparsed means: no
-    \\boxed{...}, or one that never closes. Raises UserError where verl is not installed."""
+    r"""Return math's verdict, or, for a reference of this module, verl's, where unparsed means: no
+    closed \boxed{...}. Raises UserError where verl is not installed."""
     gold = _gold(reference)
     if gold is None:
         return math.verify(response, reference)
@@ -39,8 +39,8 @@ def verify(response: str, reference: str) -> Verdict:
 
 
 def reference(row: dict) -> str:
-    """Return the reference of a data row. Raises UserError as math's does, for a row that states a
-    tolerance or a unit, which no text can have, and where verl is not installed."""
+    """Return the reference of a data row. Raises UserError as math's does, where verl is not
+    installed, and for a row that states a tolerance or a unit, which no text can have."""
     gold = math.reference(row)
     require(not gold.startswith('{"'), f"row {row.get('id')}", gold[:80], "verl compares texts")
     _verl()
@@ -48,7 +48,6 @@ def reference(row: dict) -> str:
 
 
 def example(reference: str) -> str | None:
-    """Return a response that is correct."""
     return math.example(_gold(reference) or reference)
 
 
@@ -58,13 +57,13 @@ def _gold(reference: str) -> str | None:
 
 @cache
 def _verl() -> ModuleType:
-    """Return verl's module. It is read from its file, which imports nothing: importing verl takes
+    """Return verl's module, read from its file, which imports nothing: importing verl takes
     seconds, brings Ray, and starts a thread in the process that forks the workers."""
     spec = find_spec("verl")  # does not import it
     if spec is None or spec.origin is None:
         raise UserError(
-            "verifier=verl_math: verl is not installed in this environment; make setup-cluster "
-            "(GPUs) or make setup-cluster-cpu makes one that has it"
+            "verifier=verl_math: verl is not installed in this environment; install it with make "
+            "setup-cluster (GPUs) or make setup-cluster-cpu"
         )
     file = Path(spec.origin).parent / "utils" / "reward_score" / "math_reward.py"
     return module({"_target_": f"{file}:is_equiv"})

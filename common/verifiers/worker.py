@@ -1,11 +1,10 @@
-"""The processes behind `common.verifiers.pool`: a mother that imports once, and workers that it
-forks.
+"""The processes behind `common.verifiers.pool`: a mother that imports once, and its forked workers.
 
 The mother (`python -m common.verifiers.worker`, a socket as its standard input) imports the
 verifier and its heavy libraries, then forks a worker for every socket that the pool sends it: 5 ms
-instead of the seconds that importing takes. It has no threads, so forking is safe. When the pool's
-process ends, however it ends, the mother reads the end of its socket and exits. When the mother
-ends, a third process reads the end of a pipe and kills the workers, also one that is deep in C.
+instead of seconds of imports. It has no threads, so forking is safe. It exits at the end of its
+socket, when the pool's process ends. When the mother ends, a third process reads the end of a pipe
+and kills the workers, even one deep in C.
 """
 
 import gc
@@ -57,7 +56,7 @@ def main() -> None:
 
 def _guard_workers(control: socket.socket) -> int:
     """Start the process that kills the mother's whole group once the mother has ended. Return the
-    descriptor by whose end it notices that: no other process may keep it open."""
+    descriptor whose end tells it so: no other process may keep it open."""
     end, alive = os.pipe()
     if os.fork() == 0:
         control.close()
@@ -70,7 +69,7 @@ def _guard_workers(control: socket.socket) -> int:
 
 def load(node: dict):
     """Return the verifier that `node` names, with its options bound, after importing the libraries
-    in its module's PRELOAD and in those of its parts."""
+    in PRELOAD of its module and its parts."""
     for part in (node, *node.get("parts", ())):
         for library in getattr(module(part), "PRELOAD", ()):
             importlib.import_module(library)
@@ -79,17 +78,15 @@ def load(node: dict):
 
 
 def silence() -> None:
-    """Connect the standard streams to the null device, so that nothing that a library prints or
-    logs about a response reaches the terminal."""
+    """Keep anything that a library prints or logs about a response off the terminal."""
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)
 
 
 def serve(pool: socket.socket, verifier, memory_gb: float) -> None:
-    """Run one worker: write a line with its process id and whether the kernel limits its memory,
-    then read a line [response, reference] and write a line with its verdict, until the input
-    ends."""
+    """Run one worker: write its process id and whether the kernel limits its memory, then answer
+    each line [response, reference] with a verdict, until the input ends."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     limit, limited = int(memory_gb * 2**30), True
     try:
@@ -105,7 +102,7 @@ def serve(pool: socket.socket, verifier, memory_gb: float) -> None:
 
 def judge(verifier, response: str, reference: str) -> list | str:
     """Return the verdict as a list of its fields, or the text of a UserError, which stops the
-    caller of the pool."""
+    pool's caller."""
     try:
         return fields(verifier(response, reference))
     except UserError as error:

@@ -17,13 +17,12 @@ def reference(row: dict) -> str:
     """Return the reference of a row as JSON. Its tests may have any of these forms:
 
     tests, test_type, fn_name                       the shared data, and rows made by hand
-    public_test_cases, private_test_cases, metadata LiveCodeBench on the hub
-    public_tests, private_tests, generated_tests    CodeContests
-    input_output                                    TACO and APPS (fn_name makes them functional)
+    public_test_cases, private_test_cases, metadata LiveCodeBench on the hub public_tests,
+    private_tests, generated_tests    CodeContests input_output
+    TACO and APPS (fn_name makes them functional)
 
-    The `time_limit` of a row with `tests` is used where it is given. The limits of CodeContests
-    were set for C++, so they are used only where they are above 6 s. Raises UserError where a row
-    has no tests, or they cannot be read.
+    A row with `tests` may have its `time_limit`. CodeContests' limits were set for C++, so they
+    count only above 6 s. Raises UserError where a row has no tests, or they cannot be read.
     """
     where = name(row)
     function, limit = row.get("fn_name"), TIME_LIMIT
@@ -72,7 +71,6 @@ def name(row: dict) -> str:
 
 
 def _zipped(group: dict) -> list[dict]:
-    """Return the tests in two parallel lists. Raises ValueError where their lengths differ."""
     names = ("inputs", "outputs") if "inputs" in group else ("input", "output")
     pairs = zip(group[names[0]], group[names[1]], strict=True)
     return [{"input": given, "output": output} for given, output in pairs]
@@ -86,8 +84,8 @@ def _starter(code: str | None) -> str | None:
 
 def _taco(text: str | dict) -> tuple[list[dict], str | None]:
     """Return the tests and the function name in the input_output of TACO and APPS. Standard input
-    and output may be lists of lines. A functional output may be wrapped in a list of one; it is
-    unwrapped only where that holds for all tests."""
+    and output may be lists of lines. Functional outputs wrapped in lists of one are unwrapped if
+    all are."""
     fields = json.loads(text) if isinstance(text, str) else text
     tests, function = _zipped(fields), fields.get("fn_name")
     outputs = [test["output"] for test in tests]
@@ -108,8 +106,8 @@ def _private(text: str | None) -> list[dict]:
     """Return LiveCodeBench's private tests from JSON, or from base64 of zlib of a pickle of one
     JSON string (or of the JSON itself).
 
-    The pickle is never loaded. Its opcodes are listed, which runs nothing. Only one string and the
-    marks around it are accepted, no other operation, and that string is read as JSON.
+    The pickle is never loaded: its opcodes are listed, which runs nothing, and only one string and
+    the marks around it are accepted.
     """
     if not text:
         return []

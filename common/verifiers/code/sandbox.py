@@ -1,17 +1,17 @@
-"""A sandbox for programs that a model wrote: bubblewrap, namespaces, rlimits, seccomp, no network.
+r"""A sandbox for programs that a model wrote: bubblewrap, namespaces, rlimits, seccomp, no network.
 
-    result = run("print(int(input()) + 1)", "41\\n", seconds=6, memory=2 << 30)
-    result.output == "42\\n"
+    result = run("print(int(input()) + 1)", "41\n", seconds=6, memory=2 << 30)
+    result.output == "42\n"
 
 One long-lived process inside one bubblewrap (`sandbox_child.py`) forks an isolated child for each
 test. It ends when this process ends, by whatever signal. A program sees the Python prefix, the
-system libraries and numpy where it is installed, read-only; a /tmp of its own that vanishes; no
+system libraries and numpy where it is installed, read-only; a private /tmp that vanishes; no
 network, no host directory, no other process. Without bubblewrap, or where it cannot make
 namespaces, every entry point raises UserError: nothing is ever run unprotected.
 
 If the worker is root, the program runs as user UID + the worker's process id, because RLIMIT_NPROC
 counts by user and no two sandboxes may share one. Otherwise everything runs in a user namespace of
-the caller's own.
+the caller's.
 """
 
 import atexit
@@ -58,10 +58,8 @@ class Result:
 
 
 def require_bwrap() -> None:
-    """Run a trivial program in the sandbox. Raises UserError with the remedy if it cannot run.
-
-    Every later `run` uses the sandbox that this one started.
-    """
+    """Start the sandbox with a trivial program. Raises UserError with the remedy if it cannot
+    run."""
     result = run("print(input())", "ready", seconds=30, memory=256 << 20)
     if (result.status, result.output) != ("exited", "ready\n"):
         raise UserError(
@@ -77,8 +75,7 @@ def run(
     """Run `program` on `text` as standard input, or call its `function` with the JSON list `text`.
 
     seconds   the limit on processor time, and on the time in which no process of the test waited
-              for a processor, so that a busy machine changes no result. A test never runs for more
-              than WALL times as long
+              for a processor, so that a busy machine changes no result; WALL times it is the most
     memory    the limit in bytes, on the address space of each process and on the resident memory of
               all processes together
 
@@ -96,7 +93,6 @@ def run(
 
 
 def close() -> None:
-    """End the sandbox of this process, if there is one."""
     global _current
     if _current is not None and _current.owner == os.getpid():
         _current.close()
@@ -117,8 +113,6 @@ def _sandbox() -> "_Sandbox":
 
 
 class _Sandbox:
-    """One bubblewrap process with SCRIPT running in it, and the socket to it."""
-
     def __init__(self):
         self.owner = os.getpid()
         # The root of an unprivileged container cannot become another user: not treated as root.
@@ -257,8 +251,8 @@ def _python() -> tuple[str, list[str]]:
 
 
 def _libraries() -> list[str]:
-    """Return the options for the libraries of the interpreter that are in no folder of the system:
-    its own is where an absolute path in it says, which is not there in the sandbox."""
+    """Return the options for the interpreter's libraries outside the system's folders, which it
+    names by absolute paths that the sandbox does not have."""
     traced = os.environ | {"LD_TRACE_LOADED_OBJECTS": "1"}  # the loader lists them and runs nothing
     listed = subprocess.run(
         [sys.executable], env=traced, stdin=subprocess.DEVNULL, capture_output=True, text=True

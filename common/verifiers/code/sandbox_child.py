@@ -1,9 +1,9 @@
 """Runs inside the sandbox: forks one isolated process a test. A stand-alone script, no module.
 
 `verifiers/code/sandbox.py` starts it within bubblewrap, as root or in a user namespace, with the
-capability to make namespaces. Its standard input is a socket: a request is a small JSON object
-with the descriptors of five memory files (input, output, errors, result, program text), the answer
-a JSON object. Python and the usual modules are loaded once, so a test costs a fork.
+capability to make namespaces. Its standard input is a socket: a request is a small JSON object with
+the descriptors of five memory files (input, output, errors, result, program text), the answer a
+JSON object. Python and the usual modules are loaded once, so a test costs a fork.
 
 For each test there are two new processes in a new pid namespace:
 
@@ -15,9 +15,8 @@ For each test there are two new processes in a new pid namespace:
              rlimits; runs the text
 
 When init is killed, the kernel kills every process of the namespace and drops its mounts, so
-nothing outlives a test, whatever it started. The program sees its own input and never an expected
-output; all that it can forge is its own output. Text is executed here and nowhere else in the
-repository.
+nothing outlives a test. The program sees its own input and never an expected output; all that it
+can forge is its own output. Text is executed here and nowhere else in the repository.
 """
 
 import atexit
@@ -75,8 +74,8 @@ def main() -> None:
 
 
 def _prelude() -> None:
-    """Every name of the checker's imports becomes a builtin, where it is not one: a program finds
-    it, and its own definition comes first."""
+    """Make every name of the checker's imports a builtin, if it is none: a program's own definition
+    still comes first."""
     names = {}
     for name in PRELUDE:
         module = importlib.import_module(name)
@@ -88,11 +87,9 @@ def _prelude() -> None:
 
 
 def _test(request: dict, files: list[int], own_pids: int) -> dict:
-    """One test from fork to the last process's end.
-
-    `status` is exited (`code`), killed (`code` is the signal), timeout, memory, processes or
-    sandbox (the program was never started; `why` says it).
-    """
+    """Run one test from fork to the last process's end. `status` is exited (`code`), killed (`code`
+    is the signal), timeout, memory, processes or sandbox (the program was never started; `why` says
+    it)."""
     ready, report = os.pipe()
     _checked(libc.unshare(NEWPID), "unshare")  # for the next forks; the zygote itself stays
     stack = ctypes.c_void_p(ctypes.addressof(INIT_STACK) + 65_536 & ~15)
@@ -122,7 +119,7 @@ def _test(request: dict, files: list[int], own_pids: int) -> dict:
 
 
 def _watch(program: int, began: float, request: dict) -> str | None:
-    """None when the program has ended by itself, else why it has to be killed."""
+    """Return None when the program has ended by itself, else why it has to be killed."""
     handle = os.pidfd_open(program)
     poll = select.poll()
     poll.register(handle, select.POLLIN)
@@ -134,7 +131,7 @@ def _watch(program: int, began: float, request: dict) -> str | None:
 
 
 def _excess(passed: float, request: dict) -> str | None:
-    """Which limit the test's processes exceed together, if any."""
+    """Return which limit the test's processes exceed together, if any."""
     used, waited, pages = [], [0], 0
     for name in os.listdir("/proc"):
         if name.isdecimal() and name not in ("1", str(os.getpid())):
@@ -155,7 +152,7 @@ def _excess(passed: float, request: dict) -> str | None:
 
 
 def _program(request: dict, files: list[int], ready: int) -> None:
-    """Pid 2 of a test: gives everything up, then runs the text. Writes "ready" to that descriptor
+    """Be pid 2 of a test: give everything up, then run the text. Write "ready" to that descriptor
     before, or why it could not be started."""
     try:
         ready = os.dup2(ready, 200)
@@ -233,9 +230,9 @@ def _streams(main: types.ModuleType) -> None:
 
 
 def _run(code: str, function: str | None, arguments: list, main, dumps) -> int:
-    """The exit status of the program as a script: 0 also after sys.exit of any value, as in
-    LiveCodeBench's checker; 1 after an exception. `function` is called, and what it returns goes
-    to descriptor 3 as JSON."""
+    """Return the exit status of the program as a script: 0 also after sys.exit of any value, as in
+    LiveCodeBench's checker; 1 after an exception. What `function` returns goes to descriptor 3 as
+    JSON."""
     streams = (sys.stdout, sys.stderr)
     status = 0
     try:
@@ -265,7 +262,6 @@ def _run(code: str, function: str | None, arguments: list, main, dumps) -> int:
 
 
 def _find(main: types.ModuleType, function: str):
-    """Solution().function, or a function of that name that the program itself defines."""
     solution = vars(main).get("Solution")
     if solution is not None and hasattr(solution, function):
         return getattr(solution(), function)

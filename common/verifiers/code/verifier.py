@@ -1,9 +1,9 @@
 """Verifier of Python programs against unit tests, run in `common.verifiers.code.sandbox`.
 
-The semantics are those of LiveCodeBench's checker; docs/verifiers.md says where they differ. Each
-test has a fresh process, and the first that fails is the last to run. The reference is JSON,
-{"tests": [{"input", "output"}], "test_type", "fn_name", "time_limit"}. Expected outputs stay in
-this process, which compares them with what the program wrote.
+The semantics are LiveCodeBench's checker's; docs/verifiers.md says where they differ. Each test has
+a fresh process, and the first that fails is the last to run. The reference is JSON, {"tests":
+[{"input", "output"}], "test_type", "fn_name", "time_limit"}. Expected outputs stay in this process,
+which compares them with what the program wrote.
 """
 
 import hashlib
@@ -46,11 +46,11 @@ def verify(
     passes, "timeout" past a test's time limit or `total_time` seconds for all tests, "unparsed"
     without a program, "error" where the sandbox failed, else "wrong"; `reason` names the test.
 
-    `memory_gb` limits the address space of each process, and the memory that all processes of a
-    test hold together; beside it five files in memory and /tmp have 64 MiB each. `opened`: the
-    prompt ends in <think>, and a response that never closes it has no program. `strict`: the
-    program has to be in a fence after a closed thought. `parsed` is a hash of the program. Raises
-    UserError for a bad reference, or where there is no bubblewrap.
+    `memory_gb` limits the address space of each process, and the memory of all processes of a test
+    together, in addition to five files in memory and /tmp of 64 MiB each. `opened`: the prompt ends
+    in <think>, and a response that never closes it has no program. `strict`: the program has to be
+    in a fence after a closed thought. `parsed` is a hash of the program. Raises UserError for a bad
+    reference, or where there is no bubblewrap.
     """
     require(memory_gb >= 0.25, "memory_gb", memory_gb, "must be at least 0.25 GiB")
     require(total_time > 0, "total_time", total_time, "must be above 0 seconds")
@@ -86,7 +86,6 @@ def _verdict(outcome: Outcome, parsed: str, reason: str) -> Verdict:
 
 
 def _fault(result: sandbox.Result, seconds: float, memory_gb: float) -> str | None:
-    """Return why the program did not end by itself with status 0; None if it did."""
     if result.status == "exited" and result.code == 0:
         return None
     last = result.errors.strip().rpartition("\n")[2][:150]
@@ -102,7 +101,6 @@ def _fault(result: sandbox.Result, seconds: float, memory_gb: float) -> str | No
 
 
 def _different_lines(output: str, expected: str) -> str | None:
-    """Return the first difference of two texts; None where they count as equal."""
     ours, gold = output.strip(), expected.strip().split("\n")
     for number, (a, b) in enumerate(zip_longest(ours.split("\n", len(gold)), gold), 1):
         if a is None or b is None:
@@ -137,11 +135,11 @@ def _different_value(value: str, expected: str) -> str | None:
 
 
 def extract(response: str, opened: bool = False, strict: bool = False) -> str | None:
-    """Return the program: the last closed fence after </think> that is tagged as Python; only where
-    there is none, the last one without a tag, if possible one that looks like code; the whole text
-    if it has no fence and looks like code. A session (">>> main()") is no program, and a fence in a
-    list loses its indentation. Return None where there is no program and where the thinking never
-    ends; with `strict`, also without a thought or a fence."""
+    """Return the program: the last closed fence after </think> that is tagged as Python; else the
+    last one without a tag, if possible one that looks like code; the whole text if it has no fence
+    and looks like code. A session (">>> main()") is no program, and a fence in a list loses its
+    indentation. Return None without a program or if the thinking never ends; with `strict`, also
+    without a thought or a fence."""
     thought, ended, text = response.rpartition("</think>")
     if not ended and (opened or strict or "<think>" in text):
         return None
@@ -176,7 +174,7 @@ def extract(response: str, opened: bool = False, strict: bool = False) -> str | 
 @lru_cache(maxsize=16)
 def _load(reference: str) -> tuple[list[tuple[str, str]], str | None, float]:
     """Return (input, expected output) pairs, the function's name or None, and the seconds for each
-    test. The input of a functional test becomes one JSON list of its arguments."""
+    test. A functional test's input becomes one JSON list of its arguments."""
     try:
         fields = json.loads(reference)
         tests = [(test["input"], test["output"]) for test in fields["tests"]]
@@ -224,9 +222,8 @@ def response(row: dict) -> str:
 
 
 def example(reference: str) -> str | None:
-    """Return a program that knows the tests by heart: it goes through the sandbox like any other,
-    and fails on the tests of another problem. None where the tests are long or contradict each
-    other."""
+    """Return a program that knows the tests by heart, and so fails on another problem's. None where
+    the tests are long or contradict each other."""
     tests, function, _ = _load(reference)
     if sum(map(len, (text for test in tests for text in test))) > LARGEST_EXAMPLE:
         return None

@@ -1,10 +1,9 @@
 """lm-eval's official IFEval checker, imported so that it neither downloads, prints nor logs.
 
-Importing this module takes 4-6 s. Only `common.verifiers.ifeval` imports it, and the mother process
-of its workers, once. lm-eval downloads NLTK's "punkt_tab" at import if it is missing, but only in
-the process of local rank 0, so another rank is set during the import. The checker logs whole
-responses whose language it cannot detect, so that logger is off. langdetect is random unless
-seeded.
+Importing this module takes 4-6 s, so only the mother process of `common.verifiers.ifeval`'s workers
+does it, once. lm-eval downloads NLTK's "punkt_tab" at import if it is missing, but only in the
+process of local rank 0, so another rank is set during the import. The checker logs whole responses
+whose language it cannot detect, so that logger is off. langdetect is random unless seeded.
 """
 
 import logging

@@ -5,9 +5,9 @@ as it is) or "loose" (any of eight versions: without asterisks, first line, last
 the list of verdicts for the single instructions, from which the instruction level is counted. The
 checker sees what users would see: what follows the last </think>, less the white space before it.
 
-The same response always gets the same verdict: the checker's random numbers are seeded. It uses
-them for language detection. In the prompts with keys 1122 and 1129 the required letter is "#" or
-"!"; as these are no letters, the checker takes a random one: those two verdicts mean nothing.
+The checker's random numbers, used for language detection, are seeded, so the same response always
+gets the same verdict. In the prompts with keys 1122 and 1129 the required letter is "#" or "!", for
+which the checker takes a random letter: those two verdicts mean nothing.
 """
 
 import json
@@ -31,10 +31,8 @@ KNOWN = (
 
 def verify(response: str, reference: str, *, mode: str = "strict", opened: bool = False) -> Verdict:
     """Return the verdict on all instructions of the reference, "correct" or "wrong"; "error" where
-    the checker itself fails. `opened`: the prompt ends in <think>.
-
-    Raises UserError for a bad reference or mode, and where lm-eval or NLTK's data are missing.
-    """
+    the checker itself fails. `opened`: the prompt ends in <think>. Raises UserError for a bad
+    reference or mode, and where lm-eval or NLTK's data are missing."""
     require(mode in ("strict", "loose"), "mode", mode, "strict or loose")
     from common.verifiers.ifeval.checker import CHECKS
 
@@ -74,9 +72,9 @@ def missing(instruction_ids: list[str]) -> str | None:
 
 def reference(row: dict) -> str:
     """Return the reference of a row, from `problem` or `prompt`, `instruction_id_list` and
-    `kwargs`. Arguments that are None are left out, because the rows on the hub give every argument
-    to every instruction. Raises UserError for a bad row, and for one that cannot be judged because
-    NLTK's data are missing: here, before any response is sampled."""
+    `kwargs`. Arguments that are None are left out: the hub's rows give every argument to every
+    instruction. Raises UserError for a bad row, and where NLTK's data are missing, before any
+    response is sampled."""
     name, row = f"row {row.get('id')}: ", {"problem": row.get("prompt"), **row}
     ids, arguments = row.get("instruction_id_list"), row.get("kwargs")
     require(isinstance(row.get("problem"), str), name + "problem", row.get("problem"), "is missing")
@@ -120,7 +118,6 @@ def _parse(reference: str):
 
 @lru_cache(maxsize=1)
 def has_punkt() -> bool:
-    """Return whether NLTK finds its sentence model, without downloading it."""
     try:
         import nltk
     except ImportError as error:

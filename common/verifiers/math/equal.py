@@ -1,8 +1,7 @@
 """Equality of whole answers: lists, sets, tuples, intervals, relations, times, words.
 
-Their parts are compared by value.py. The gold decides what matters: the order of a tuple does, the
-order of a list (1, 2), a set or a union does not. An answer with more or other values than the gold
-is not equal to it.
+value.py compares their parts. The gold decides what matters: the order of a tuple does, the order
+of a list (1, 2), a set or a union does not. An answer with more or other values is not equal.
 """
 
 import re
@@ -135,9 +134,8 @@ def _same_value(gold: Shape, answer: Shape, tolerance: Fraction | None) -> bool 
 
 def _readings(gold: str, answer: str):
     """Yield both sides without degree and percent signs and with ratios as fractions, then with
-    other meanings: degrees as radians or percent as hundredths where only one side has the sign,
-    and one integer parameter (k, n, m, l) renamed to that of the other side. Beside a trigonometric
-    function degrees are only read as radians."""
+    other meanings: degrees as radians (beside trigonometric functions only so) or percent as
+    hundredths where only one side has the sign, and one integer parameter (k, n, m, l) renamed."""
     functions = re.search(r"\\(?:sin|cos|tan|cot|sec|csc)", gold + answer)
     if "°" in gold + answer and functions:
         yield tuple(side.replace("°", r"\cdot\frac{\pi}{180}") for side in (gold, answer))
@@ -162,7 +160,6 @@ def _readings(gold: str, answer: str):
 
 
 def _seconds(text: str) -> int | None:
-    """Return the seconds since midnight of a time of day; None for anything else."""
     if (match := CLOCK.fullmatch(text.strip())) is None:
         return None
     hours, half = int(match[1]), (match[4] or "").lower()

@@ -1,7 +1,7 @@
 """Extraction of the final answer from a mathematical response: text in, answer text out.
 
-Every step is linear in the length of the response. All steps except the search for boxes and "####"
-look only at its last TAIL characters.
+Every step is linear in the response's length. All but the search for boxes and "####" look only at
+its last TAIL characters.
 """
 
 import re
@@ -71,9 +71,9 @@ SENTENCE_END = re.compile(r"\n|\.\s+(?=[A-Z])|\.\s*$|。|\s+I hope\b")
 def final_answers(response: str) -> list[str]:
     """Return the texts of the final answer of `response`; [] where it has none.
 
-    There are several texts only where several boxes closely follow each other. Then the last one is
-    the answer, or all together are it if the gold has as many parts. docs/verifiers.md lists the
-    seven rules, in order: the first one that applies decides.
+    There are several texts only where several boxes closely follow each other. Then the last is the
+    answer, or all together are if the gold has as many parts. docs/verifiers.md lists the seven
+    rules: the first that applies decides.
     """
     response = after_thought(response)
     after = [match.start() for match in NEXT.finditer(response)]
@@ -106,7 +106,6 @@ def tagged(response: str) -> str | None:
 
 
 def after_thought(response: str) -> str:
-    """Return `response` after its last </think>, or all of it where there is none."""
     return response.rpartition("</think>")[2]
 
 
@@ -130,7 +129,6 @@ def last_boxes(text: str) -> list[str] | None:
 
 
 def last_number(text: str) -> str | None:
-    """Return the last number in `text`, or None."""
     numbers = reversed(NUMBER.findall(text[-TAIL:]))
     return next((number for number in numbers if any(map(str.isdigit, number))), None)
 
@@ -141,7 +139,7 @@ def has_prose(text: str) -> bool:
 
 
 def balanced(text: str) -> str:
-    """Return `text` without the braces that have no partner, so that it can stand in a box."""
+    """Return `text` without unpaired braces, so that it can stand in a box."""
     drop, opened = set(), []
     for at, brace in _braces(text):
         if brace == "{":
@@ -189,8 +187,8 @@ def _sentence(text: str) -> str:
 
 
 def _stated(text: str) -> str | None:
-    """Return the answer in a statement: all of it where it is one line and no sentence, else the
-    only expression or bold text of the closing sentence, else the last formula or expression."""
+    """Return the answer in a statement: all of it if it is one line and no sentence, else the only
+    expression or bold text of the closing sentence, else the last formula or expression."""
     formulas = list(MATH.finditer(text))
     if "\n" not in text and not has_prose(text):
         bare = LEADING_WORDS.sub("", text, count=1)

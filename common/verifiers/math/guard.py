@@ -1,8 +1,5 @@
-"""Cheap checks that refuse answers on which a computer algebra system could work for ever.
-
-Nothing here is exact. The workers' deadline is the real limit; these checks only keep the obvious
-cases from costing a worker each.
-"""
+"""Cheap checks that refuse answers on which a computer algebra system could work for ever. The
+workers' deadline is the real limit; these only keep obvious cases from costing a worker each."""
 
 import re
 from itertools import accumulate
@@ -21,7 +18,7 @@ CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\ud800-\udfff]")
 
 
 def refusal(text: str) -> str | None:
-    """Return why `text` must not be parsed, or None where it may."""
+    """Return why `text` must not be parsed, or None."""
     if CONTROL.search(text):
         return "control characters or unpaired surrogates"
     if len(text) > LONGEST:

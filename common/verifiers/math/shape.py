@@ -60,7 +60,6 @@ class Shape:
 
 
 def shape(text: str, depth: int = 0) -> Shape:
-    """Return the Shape of a cleaned answer."""
     text = re.sub(r"(?<!\.)\.$", "", text.strip()).strip()
     if depth > 6 or number(text) or CLOCK.fullmatch(text):
         return Shape("value", text)
@@ -169,7 +168,7 @@ def _many(parts: list[Shape]) -> Shape:
 
 
 def _union(parts: list[Shape]) -> Shape:
-    """Return the union of sets, with intervals that touch each other made one."""
+    """Return the union of sets, with touching intervals joined."""
     merged = parts[:1]
     for part in parts[1:]:
         last = merged[-1]
@@ -206,7 +205,7 @@ def _equation(text: str) -> list[str]:
 
 
 def _region(text: str) -> Shape | None:
-    """Return the interval of "x < 3" or "1 \\le x < 3", or the two of "x \\neq 3"; else None."""
+    r"""Return the interval of "x < 3" or "1 \le x < 3", or the two of "x \neq 3"; else None."""
     sides, signs = RELATION.split(text), [match.group() for match in RELATION.finditer(text)]
     if not signs or len(signs) > 2 or any(not side.strip() for side in sides):
         return None
@@ -249,9 +248,8 @@ def is_words(text: str) -> bool:
 
 
 def _without_remarks(text: str) -> str:
-    """Return `text` without units and remarks in words: those after it, those before it, and all
-    from a "for", "when", "if" or the like on. Other words between formulas become commas. A text
-    of words alone is returned unchanged."""
+    """Return `text` without units and remarks in words, and without all from a "for", "when", "if"
+    or the like on. Other words between formulas become commas. A text of words alone stays."""
     if "⟦" not in text or CHANGED.search(text):
         return text
     formula = re.sub(rf"⟦\s*(?:for|when|if|with|since|because|as)\b(?!{MORE}).*", "", text)
@@ -263,13 +261,12 @@ def _without_remarks(text: str) -> str:
 
 
 def _encloses(text: str) -> bool:
-    """Return whether the first bracket of `text` closes with its last character."""
     after = depths(text)[1:]
     return 0 in after and after.index(0) == len(text) - 1
 
 
 def canonical(text: str) -> str:
-    """Return a short text that is the same for the most common spellings of one cleaned answer:
+    """Return a short text that is the same for the most common spellings of a cleaned answer:
     numbers as reduced fractions, lists sorted, spaces and names dropped."""
     return written(shape(text))[:200]
 

@@ -237,8 +237,8 @@ def words(text: str) -> str:
 
 
 def contradict(gold: str, answer: str, drop_units: bool) -> bool:
-    """Return whether the words of two cleaned texts exclude each other: both have units and not the
-    same ones, relations as conditions that differ, or each has a word that the other lacks."""
+    """Return whether the words of two cleaned texts exclude each other: both have units, but
+    different ones, their conditions differ, or each has a word that the other lacks."""
     sides = (gold, answer)
     (units, words), (their_units, their_words) = map(_said, sides)
     conditions = {squash(match[1]) for side in sides if (match := CONDITION.search(side))}
@@ -247,7 +247,6 @@ def contradict(gold: str, answer: str, drop_units: bool) -> bool:
 
 
 def _said(text: str) -> tuple[set[str], set[str]]:
-    """Return the units, under one name each, and the other words of a cleaned text."""
     units: set[str] = set()
     words: set[str] = set()
     for inside, power in re.findall(r"⟦([^⟦⟧]*)⟧\s*(?:\^\{?-?([23])\}?)?", text):
@@ -289,7 +288,6 @@ def _words(match: re.Match) -> str:
 
 
 def _numbers(match: re.Match) -> str:
-    """Return words with the numbers in them outside the words."""
     if re.fullmatch(r"\s*[A-Za-z]+ \d+:\s*", match[1]):  # a label: Option 3
         return match[0]
     parts = re.split(f"({COUNT.pattern})", match[1])

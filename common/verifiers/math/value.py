@@ -46,9 +46,9 @@ class Number(NamedTuple):
 
 
 def number(text: str) -> Number | None:
-    """Return the number that `text` (cleaned) writes out: 1,000.5, 4.5e33, 2\\cdot 10^5,
-    \\frac{1}{3}, 1/3, 0.\\overline{3}, 1\\frac{1}{2}; None where it is anything else, or has over
-    400 characters."""
+    r"""Return the number that `text` (cleaned) writes out: 1,000.5, 4.5e33, 2\cdot 10^5,
+    \frac{1}{3}, 1/3, 0.\overline{3}, 1\frac{1}{2}; None for anything else or over 400
+    characters."""
     text = text.strip()
     if len(text) > 400:
         return None
@@ -81,12 +81,12 @@ def number(text: str) -> Number | None:
 
 
 def same_number(gold: Number, answer: Number, tolerance: Fraction | None = None) -> bool:
-    """Return whether two numbers are equal: exactly, within `tolerance`, or up to rounding.
+    r"""Return whether two numbers are equal: exactly, within `tolerance`, or up to rounding.
 
     A decimal answer equals an exact gold if it has at least 6 significant digits and the gold
-    rounds to it (\\frac13: 0.333333 but not 0.3333). A decimal gold with at least 2 places and 3
-    digits equals every exact answer (no decimal) that is rounded or cut to it. Two decimals are
-    equal up to the rounding of the coarser one if both have at least 6 digits.
+    rounds to it (\frac13: 0.333333 but not 0.3333). A decimal gold with at least 2 places and 3
+    digits equals every exact answer that is rounded or cut to it. Two decimals are equal up to the
+    rounding of the coarser one if both have at least 6 digits.
     """
     difference = abs(gold.value - answer.value)
     if difference == 0 or (tolerance is not None and difference <= tolerance):
@@ -102,10 +102,9 @@ def same_number(gold: Number, answer: Number, tolerance: Fraction | None = None)
 
 @lru_cache(maxsize=4096)
 def parsed(text: str):
-    """Return what math-verify's LaTeX parser makes of `text` (cleaned, not refused), or None.
-
-    The parser puts capitals in lower case; here they become names of their own, so that R is not r.
-    Its removal of units is not used: it drops letters (4t, 3d)."""
+    """Return what math-verify's LaTeX parser makes of `text` (cleaned, not refused), or None. The
+    parser puts capitals in lower case, so they get other names here: R is not r. Its removal of
+    units is not used: it drops letters (4t, 3d)."""
     from math_verify.parser import parse_latex_cached
 
     logging.getLogger("math_verify").setLevel(logging.ERROR)  # it warns of timeouts that are off
@@ -151,9 +150,8 @@ def same_formula(gold: str, answer: str, tolerance: Fraction | None = None) -> b
 
 
 def _same_constants(gold: str, answer: str, a, b, tolerance: Fraction | None) -> bool | None:
-    """Return True if both sides are real constants (written-out numbers or formulas) that are equal
-    by the rule of `same_number`, and None otherwise: the formulas then have to be compared. Also
-    return None where there is neither a tolerance nor a decimal."""
+    """Return True if both sides are real constants that are equal by the rule of `same_number`;
+    None if the formulas have to be compared, or there is neither a tolerance nor a decimal."""
     numbers = [number(gold), number(answer)]
     if tolerance is None and not any(one and one.step for one in numbers):
         return None
@@ -167,7 +165,7 @@ def _same_constants(gold: str, answer: str, a, b, tolerance: Fraction | None) ->
 
 def _same_values(left, right, decimal: bool) -> bool | None:
     """Return whether two formulas have equal values at the points where both are real; complex
-    values count only where no point is real. Return None where no point gives both a value."""
+    values count only where no point is real. None where no point gives both a value."""
     real: list[bool] = []
     complex_: list[bool] = []
     for point in range(5):
@@ -181,7 +179,7 @@ def _same_values(left, right, decimal: bool) -> bool | None:
 
 
 def _proportional(left, right, decimal: bool) -> bool | None:
-    """Return whether left = factor * right with one factor at all points, so that both vanish
+    """Return whether left = factor * right with the same factor at all points, so that both vanish
     together; None where no point gives a factor."""
     if {symbol.name for symbol in left.free_symbols} != {s.name for s in right.free_symbols}:
         return False
@@ -233,10 +231,10 @@ def _identical(x, y) -> bool:
 
 
 def bits(node, roots: set | None = None, bound: dict | None = None) -> tuple[float, float]:
-    """Return the logarithms of the bounds u and l of a formula in the sense of `_identical`, before
-    anything in it is computed. Add its roots (base, index) to `roots`, with index 0 for what is not
-    algebraic. A name stands for one of the points of `_value`, or is `bound` by a sum. Raises
-    Refused for what is too large or may take too long to compute."""
+    """Return the logarithms of the bounds u and l of a formula (`_identical`), before anything in
+    it is computed, and add its roots (base, index) to `roots`, with index 0 for what is not
+    algebraic. A name stands for a point of `_value`, or is `bound` by a sum. Raises Refused for
+    what is too large or may take too long to compute."""
     from sympy import Add, Integral, Mul, Pow, Product, Sum, factorial
 
     roots, bound = set() if roots is None else roots, bound or {}
@@ -319,9 +317,8 @@ def _repeated(node, roots: set, bound: dict) -> tuple[float, float]:
 
 
 def _value(formula, point: int) -> Value | None:
-    """Return the value of `formula` at one of five fixed points; None where it has no value. Each
-    name has a value of its own, positive at points 0 to 3 and negative at 4; i is the imaginary
-    unit."""
+    """Return the value of `formula` at one of five fixed points; None where it has none. Each name
+    has another value, positive at points 0 to 3 and negative at 4; i is the imaginary unit."""
     from sympy import I, Rational
 
     points = {}

@@ -1,7 +1,7 @@
 """Verifier of mathematical answers: math-verify's parser and comparison behind guards.
 
-The steps for a response: final answer (extract.py) -> one spelling (text.py) -> equal texts are
-equal -> parts (shape.py, equal.py) -> numbers exactly, formulas by parser and value (value.py),
+A response's final answer (extract.py) gets one spelling (text.py). Equal texts are equal; else its
+parts (shape.py, equal.py) are compared: numbers exactly, formulas by parser and value (value.py),
 unless refused (guard.py). Conventions and disagreements with other graders: docs/verifiers.md.
 """
 
@@ -26,8 +26,6 @@ CONVENTIONS = ("ours", "boxed", "last_number", "math_verify", "open_rs")
 
 
 class Gold(NamedTuple):
-    """A reference, read once: the gold as given and cleaned, a tolerance, a unit to drop."""
-
     text: str
     cleaned: str
     tolerance: Fraction | None
@@ -115,8 +113,7 @@ def reference(row: dict) -> str:
 
 def response(row: dict) -> str:
     """Return the response of a case row. A bare answer (by its kind, `answer_pair`, or its
-    `answer_format`) is put in a box. A `unit_test` may hold either: verify reads a short line
-    without a box as an answer."""
+    `answer_format`) is put in a box; a `unit_test` may hold either, since verify reads both."""
     text = row["response"]
     if row.get("kind") == "answer_pair" or row.get("answer_format") == "bare answer":
         return f"\\boxed{{{extract.balanced(text)}}}"
@@ -124,7 +121,6 @@ def response(row: dict) -> str:
 
 
 def example(reference: str) -> str | None:
-    """Return a response that is correct: the gold in a box."""
     gold = _gold(reference)
     return f"The answer is $\\boxed{{{extract.balanced(gold.text)}}}$."
 
@@ -156,8 +152,8 @@ def _gold(reference: str) -> Gold:
 
 @lru_cache(maxsize=16384)
 def _judged(reference: str, answers: tuple[str, ...], drop_units: bool) -> Verdict:
-    """Return the verdict on one extracted answer. Several boxes are one answer where the gold has
-    as many parts, else the last one counts."""
+    """Return the verdict on an extracted answer. Several boxes are one answer where the gold has as
+    many parts, else the last counts."""
     gold = _gold(reference)
     answer = clean(answers[-1]) if len(answers[-1]) <= extract.LONGEST else answers[-1]
     if squash(answer) == squash(gold.cleaned):

@@ -21,9 +21,9 @@ ALIASES = {"game_of_24": "mathador"}  # name of upstream's folder: its name in t
 
 def verify(response: str, reference: str) -> Verdict:
     """Return the verdict on the last answer after the thinking in `response`: "correct" if it obeys
-    the puzzle's rules or equals the stored answer, "unparsed" where there is none of the asked
-    form; else `reason` says what is broken. Raises UserError for a reference that `reference` did
-    not make."""
+    the puzzle's rules or equals the stored answer, "unparsed" without an answer of the asked form;
+    else `reason` says what is broken. Raises UserError for a reference that `reference` did not
+    make."""
     task, answer, puzzle = _unpacked(reference)
     try:
         given = task.read(final(response))
@@ -70,9 +70,9 @@ def reference(row: dict) -> str:
 
 
 def example(reference: str) -> str | None:
-    """Return the stored answer in the form that the prompts ask for. Return None where no answer is
-    stored, for mathador, which stores no expression, and for futoshiki, whose stored answers break
-    its rules."""
+    """Return the stored answer in the form that the prompts ask for; None without a stored answer,
+    for mathador, which stores no expression, and for futoshiki, whose stored answers break its
+    rules."""
     task, answer, _ = _unpacked(reference)
     return None if answer in ("", None) or not task.form else task.form.format(answer)
 
@@ -91,8 +91,7 @@ def _unpacked(reference: str) -> tuple[Task, str | None, dict]:
 
 
 def _object(value: Any, where: str) -> dict:
-    """Return `value`, parsed as JSON or as a Python literal if it is a string. Such a string comes
-    from the data set, not from a model."""
+    """Return `value`, parsed as JSON or as a Python literal if it is a string (of the data set)."""
     if isinstance(value, str):
         try:
             value = json.loads(value)

@@ -35,8 +35,8 @@ def kukurasu(rows: Rows, answer: Any, puzzle: dict) -> str:
 
 def campsite(rows: Rows, answer: Any, puzzle: dict) -> str:
     """Check that there are as many tents "C" as the row, column and tree counts say, that no two
-    tents touch, and that each is paired with a tree of its own above, below or beside it. (The
-    prompts say "next to exactly one tree", but stored answers have tents between two trees.)"""
+    tents touch, and that each is paired with one tree above, below or beside it. (The prompts say
+    "next to exactly one tree", but stored answers have tents between two trees.)"""
     trees = puzzle["grid"]
     if fault := misshapen(rows, len(trees), len(trees[0])):
         return fault
@@ -60,9 +60,9 @@ def campsite(rows: Rows, answer: Any, puzzle: dict) -> str:
 
 
 def number_wall(rows: Rows, answer: Any, puzzle: dict) -> str:
-    """Check that walls "A" divide the rest into islands with one number each, which is the size of
-    the island, and that there is no 2 x 2 block of walls. As upstream, islands must not touch at a
-    corner either."""
+    """Check that walls "A" divide the rest into islands with one number each, the island's size,
+    and that there is no 2 x 2 block of walls. As upstream, islands must not touch at a corner
+    either."""
     clues = puzzle["grid"]
     if fault := misshapen(rows, len(clues), len(clues[0])):
         return fault
@@ -145,7 +145,6 @@ def _neighbours(place: Place, steps) -> list[Place]:
 
 
 def _connected(start: Place, land: set[Place]) -> set[Place]:
-    """Return the places of `land` that `start` reaches by straight steps."""
     reached, new = {start}, [start]
     while new:
         for place in _neighbours(new.pop(), STRAIGHT):
@@ -166,7 +165,7 @@ def _run(rows: Rows, start: Place, arrow: str) -> list[Place]:
 
 
 def _paired(choices: dict[Place, list[Place]]) -> bool:
-    """Return whether each key can have a choice of its own (by augmenting paths)."""
+    """Return whether all keys can have different choices (by augmenting paths)."""
     owner: dict[Place, Place] = {}
 
     def place(key: Place, tried: set[Place]) -> bool:

@@ -22,8 +22,8 @@ EQUATION = re.compile(
 
 def value(text: str) -> Fraction:
     """Return the value of an expression in whole numbers, + - * / %, signs and brackets, with
-    Python's precedence; a % b has the sign of b. Raises ValueError if `text` is not such an
-    expression, is too long, or divides by zero."""
+    Python's precedence; a % b has the sign of b. Raises ValueError if `text` is no such expression,
+    is too long, or divides by zero."""
     if len(text) > LONGEST:
         raise ValueError(f"longer than {LONGEST} characters")
     if not re.fullmatch(r"[-+*/%()0-9\s]+", text):
@@ -39,8 +39,7 @@ def value(text: str) -> Fraction:
 
 
 def _value(node: Any) -> Fraction:
-    """Return the value of a parsed expression. Another node has no value: it lacks what is read
-    here (AttributeError), or its operator is not known (KeyError)."""
+    """Raises AttributeError for another node, KeyError for another operator."""
     if isinstance(node, ast.Constant):
         return Fraction(str(node.value))
     if isinstance(node, ast.UnaryOp):
@@ -61,8 +60,8 @@ def expression(text: str) -> str:
 
 
 def mathador(text: str, answer: Any, puzzle: dict) -> str:
-    """Check that each given number is used once, that only the allowed operators are used, and that
-    the value is the target."""
+    """Check that each given number is used once, only with allowed operators, and that the value is
+    the target."""
     numbers = [int(number) for number in re.findall(r"[0-9]+", text)]
     if Counter(numbers) != Counter(puzzle["numbers"]):
         return f"uses the numbers {sorted(numbers)}"
@@ -105,9 +104,8 @@ def equation(text: str) -> str:
 
 
 def cryptarithm(text: str, answer: Any, puzzle: dict) -> str:
-    """Check that the answer is the puzzle with one digit for each letter and different digits for
-    different letters, that no number has a leading zero, and that the equation is true. The stored
-    equation is always right."""
+    """Check that the answer is the puzzle with a different digit for each letter, that no number
+    has a leading zero, and that the equation is true. The stored equation is always right."""
     words, operators = puzzle["letter_words"], puzzle["operators"]
     if answer and text == "".join(str(answer).split()):
         return ""

@@ -1,6 +1,6 @@
-"""Puzzles whose answer is a grid of whole numbers. They are checked by their rules, so that any
-valid solution is right, not only the stored one. Each check gets a square of the puzzle's size, and
-returns "" or what is wrong."""
+"""Puzzles whose answer is a grid of whole numbers, checked by their rules, so that any valid
+solution is right. Each check gets a square of the puzzle's size, and returns "" or what is
+wrong."""
 
 import re
 from collections import Counter
@@ -39,11 +39,9 @@ def sudoku(cells: Grid, answer: str | None, puzzle: dict) -> str:
 
 def futoshiki(cells: Grid, answer: str | None, puzzle: dict) -> str:
     """Check for a Latin square with the clues and the inequalities. The metadata has only the
-    places of the clues; their values are taken from the stored answer.
-
-    The generator draws the inequalities without looking at its grid. So the stored answer usually
-    breaks them, and is then wrong like any other answer.
-    """
+    places of the clues; their values are taken from the stored answer. The generator draws the
+    inequalities without looking at its grid, so the stored answer usually breaks them and is then
+    wrong too."""
     if fault := _latin(cells):
         return fault
     stored = _integers(read(answer))
@@ -60,8 +58,8 @@ def calcudoko(cells: Grid, answer: str | None, puzzle: dict) -> str:
     """Check for a Latin square whose cages hold no number twice and give their targets.
 
     As in the generator, "÷" is the whole quotient larger // smaller and "-" is the difference, of
-    the first two cells of a cage. The generator breaks the rule against repetition in some of its
-    own answers, so the stored answer is right whatever the rules say.
+    the first two cells of a cage. Some of its answers break the rule against repetition, so the
+    stored answer is right whatever the rules say.
     """
     if answer and cells == _integers(read(answer)):
         return ""
@@ -115,8 +113,8 @@ def survo(cells: Grid, answer: str | None, puzzle: dict) -> str:
 
 
 def numbrix(cells: Grid, answer: str | None, puzzle: dict) -> str:
-    """Check that the grid holds 1 to n*n once each, that the next number is always beside, above or
-    below, and that the clues are unchanged."""
+    """Check that the grid holds 1 to n*n once each, that successive numbers are neighbours in a row
+    or column, and that the clues are unchanged."""
     clues, n = puzzle["grid"], len(cells)
     place = {cell: (i, j) for i, row in enumerate(cells) for j, cell in enumerate(row)}
     if sorted(place) != list(range(1, n * n + 1)):

@@ -46,7 +46,7 @@ class Task(NamedTuple):
     check   (that answer, stored answer as text or None, puzzle) -> "" if right, else what is wrong
     form    a response, with {} in the place of the stored answer; "" where that is no response
     keys    the metadata that `check` needs: the puzzle
-    stored  the metadata key of the answer, for rows whose own `answer` is empty
+    stored  the metadata key of the answer, for rows whose `answer` is empty
     gold    whether `check` needs the stored answer
     """
 
@@ -68,8 +68,8 @@ def final(response: str) -> str:
 
 
 def marked(text: str) -> str | None:
-    """Return what the last code fence, \\boxed{} or <answer> holds: the one that ends last, or what
-    is marked inside it. None where nothing is marked."""
+    r"""Return what the last code fence, \boxed{} or <answer> holds: the one that ends last, or what
+    is marked inside it."""
     content = None
     for _ in range(3):
         places = [place for place in (_fence(text), _box(text), _tag(text)) if place]
@@ -90,7 +90,6 @@ def said(text: str) -> str | None:
 
 
 def stated(text: str) -> str:
-    """Return said(text). Raises Unparsed where it is None."""
     answer = said(text)
     if answer is None:
         raise Unparsed("no \\boxed{}, code block or 'answer is'")
@@ -98,7 +97,6 @@ def stated(text: str) -> str:
 
 
 def last_line(text: str) -> str:
-    """Return said(text), else the last line that is not blank."""
     answer = said(text)
     if answer is None:
         answer = text.strip().rsplit("\n", 1)[-1]
@@ -116,11 +114,8 @@ def tidy(text: str) -> str:
 
 def grid(text: str) -> list[list[str]]:
     """Return the last closed list of lists of atoms, with brackets of any kind, each atom as a
-    string.
-
-    It is read as JSON or Python would read it (quotation marks optional, comments skipped), without
-    evaluating anything.
-    """
+    string, as JSON or Python would read it (quotation marks optional, comments skipped), without
+    evaluating anything."""
     starts = [match.start() for match in LISTS.finditer(text)]
     for start in reversed(starts[-STARTS:]):
         rows = _nested(text, start)
@@ -131,7 +126,6 @@ def grid(text: str) -> list[list[str]]:
 
 
 def misshapen(rows: list[list], height: int, width: int) -> str:
-    """Return "" or what is wrong with the shape of a grid."""
     fits = len(rows) == height and all(len(row) == width for row in rows)
     return "" if fits else f"not a grid of {height} x {width}"
 

@@ -1,5 +1,5 @@
-"""Tasks with one right answer: the model's answer and the stored one are brought to the same normal
-form by the same function, and compared."""
+"""Tasks with one right answer: the same function brings the model's answer and the stored one to a
+normal form, and the two are compared."""
 
 import re
 from collections.abc import Callable
