@@ -48,8 +48,8 @@ def main(words: list[str]) -> None:
 
 
 def _preflight(device: str, folder: str, verifier: str) -> None:
-    """Check this node. srun starts this on every node, with one task per node, and the tasks tell
-    each other what they find through the folder `folder`/preflight-JOB-STEP."""
+    """Check this node. srun starts this once per node, and the tasks tell each other what they find
+    through the folder `folder`/preflight-JOB-STEP."""
     require(device in ("auto", "cpu", "cuda"), "device", device, "use auto, cpu or cuda")
     one_of("verifier", verifier, ("", *NAMES))
     need_linux("command", "preflight", "run it on a node of the cluster")

@@ -1,5 +1,7 @@
 """A sum over every process of a job: `python -m torch.distributed.run ... -m slurm.allreduce nccl`.
-The bus bandwidth is that of NVIDIA's nccl-tests: 2 (n - 1) / n times the bytes a second."""
+
+The bus bandwidth is nccl-tests': 2 (n - 1) / n times the bytes a second.
+"""
 
 import json
 import os
@@ -15,7 +17,6 @@ MIB, CALLS = 64, 5
 
 
 def main(kind: str) -> None:
-    """Sum ones over all processes; the first prints rank, process count and bus bandwidth."""
     device = torch.device("cpu")
     if kind == "nccl":
         device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))

@@ -7,9 +7,9 @@ from slurm import plan
 
 
 def ask(profile: Profile, kind: plan.Kind, gpus: int) -> Profile:
-    """Return the profile with what a job of this kind takes of it; `gpus`: those of its Estimate. A
-    command of the paper, or a training on all GPUs of the profile, takes whole nodes. A smaller
-    training and a job that samples take `gpus` GPUs of one node, with their share of the rest."""
+    """Return the profile with what a job of this kind takes of it; `gpus` is from its Estimate. A
+    command of the paper, or a training on all GPUs of the profile, takes whole nodes; other jobs
+    take `gpus` GPUs of one node, with their share of the rest."""
     if kind in plan.LIGHT:
         # at most half of the time limit: a signal in the first minute would requeue it for ever
         lead = min(profile.signal_lead_s, 30 * profile.light_time_min)

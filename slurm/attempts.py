@@ -17,8 +17,8 @@ def began(path: Path, step: int) -> None:
 
 
 def ended(path: Path, how: str, *, again: bool = False, idle: bool = False) -> None:
-    """Add the second line: when and how it ended, and what slurm/retry.py has decided. `again`: a
-    fault ended it, and the job goes back into the queue. `idle`: it got nowhere."""
+    """Add the second line: when and how it ended. `again`: a fault ended it, and the job goes back
+    into the queue. `idle`: it made no progress."""
     said = {"again": again, "idle": idle}
     _append(path, {"end": time.time(), "how": how} | {key: True for key in said if said[key]})
 
@@ -29,7 +29,6 @@ def _append(path: Path, row: dict) -> None:
 
 
 def attempts(folder: Path) -> list[dict]:
-    """Return the lines of a job's attempts.jsonl; an empty list if the job never started."""
     return whole_rows(folder / "attempts.jsonl")
 
 

@@ -1,5 +1,5 @@
-"""The checks of a node before a job computes on it: a function of facts, so that all can be tested
-without a GPU. slurm/node.py gathers the facts."""
+"""The checks of a node before a job computes on it, as functions of the facts that slurm/node.py
+gathers, so that all can be tested without a GPU."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +18,6 @@ TAKEN_GIB = 2.0  # most used on a GPU before a job; our choice. An idle H100 wit
 
 @dataclass(frozen=True)
 class Need:
-    """What a job is about to do on this node."""
-
     cuda: bool
     gpus: int  # GPUs that SLURM or the profile gave the job on this node
     nodes: int = 1
@@ -29,13 +27,12 @@ class Need:
 
     @property
     def processes(self) -> int:
-        """The processes of the sum on one node: one per GPU, or two to try it on a CPU."""
+        """Processes of the sum on one node: one per GPU, or two to try it on a CPU."""
         return self.gpus if self.cuda else 2
 
 
 class CheckResult(NamedTuple):
-    """The result of one check: what was seen, and `key=value: remedy` if that is not good
-    enough."""
+    """A check: what was seen, and `key=value: remedy` if that is not good enough."""
 
     what: str
     seen: str

@@ -1,5 +1,5 @@
-"""The environment of a job: the shell lines that run before Python (`shell`), what the job then
-sets up for its processes on each of its nodes (`prepared`), and its Ray's token (`ray_token`)."""
+"""The environment of a job: the shell lines before Python (`shell`), what the job sets up for its
+processes on each node (`prepared`), and its Ray's token (`ray_token`)."""
 
 import os
 import resource
@@ -20,8 +20,8 @@ LIMITS = (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC)  # open files; processe
 
 
 def shell(path: Path, profile: Profile) -> list[str]:
-    """Return the shell lines that run before Python, which imports the code snapshot and nothing
-    from the folder that it was submitted in (safe path)."""
+    """Return the shell lines before Python, which then imports the code snapshot and nothing from
+    the folder that it was submitted in (safe path)."""
     code = shlex.quote(str(path / "code"))
     return [
         f"export PYTHONPATH={code}${{PYTHONPATH:+:$PYTHONPATH}} PYTHONSAFEPATH=1",
@@ -31,8 +31,8 @@ def shell(path: Path, profile: Profile) -> list[str]:
 
 @contextmanager
 def prepared() -> Iterator[None]:
-    """Keep the compilers' caches on the node's own disk within the block, unless the profile's
-    `setup` names another place. Raise the soft limits to the hard ones."""
+    """Keep the compilers' caches on the node's disk within the block, unless the profile's `setup`
+    names another place. Raise the soft limits to the hard ones."""
     for limit in LIMITS:
         hard = resource.getrlimit(limit)[1]
         resource.setrlimit(limit, (hard, hard))
@@ -48,6 +48,6 @@ def prepared() -> Iterator[None]:
 
 
 def ray_token(folder: Path) -> dict[str, str]:
-    """Return the environment variables of this job's token, without which whoever reaches the
-    head's port may run programs."""
+    """Return the variables of this job's token: without it anyone who reaches the head's port could
+    run programs."""
     return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(folder / "token")}

@@ -1,5 +1,5 @@
-"""What runs inside a job: one task of the plan, from its frozen configuration (slurm/start.py). It
-can be repeated: a finished run is found, an unfinished one resumes from its checkpoint."""
+"""What runs inside a job: one task of the plan, from its frozen configuration (slurm/start.py).
+Repeating it is safe: a finished run is found, an unfinished one resumes."""
 
 import os
 import sys
@@ -96,8 +96,8 @@ class Task:
         return done
 
     def _ended(self, error: BaseException, stop: Stop, *, lost: str, this: str) -> None:
-        """Record how this attempt ended, and put the job back into the queue if it is to go on
-        (retry.py). Raises SystemExit where the end is no error, or the task must start again."""
+        """Record how this attempt ended, and requeue the job if retry.py says so. Raises SystemExit
+        where the end is no error, or the task must start again."""
         stopped, rows = isinstance(error, Stopped), attempts(Path(self.folder))
         reason = str(error) if stopped else stop.reason
         taken = bool(this and reason) and preempted(this)
@@ -119,7 +119,7 @@ class Task:
             print(how, file=sys.stderr, flush=True)
         if then.stuck and (lost or reason is not None):
             raise UserError(
-                f"{self.key}: the last {STUCK} attempts have saved nothing; raise "
+                f"{self.key}: the last {STUCK} attempts saved nothing; raise "
                 f"time_min={self.time_min} of the profile"
             ) from error
         if then.back and not this:
@@ -165,7 +165,7 @@ class Task:
         supplied |= {"folder": folder, "address": every[0]["host"]}
         resolve(x.run, f"commands.{self.key}.run", tuple(supplied))(**supplied)
         if rank == 0 and not Path(x.makes).exists():
-            raise UserError(f"commands.{self.key}.makes={x.makes}: its run did not make it")
+            raise UserError(f"commands.{self.key}.makes={x.makes}: its run made no such file")
         return x.makes
 
     @property
@@ -182,8 +182,8 @@ class Task:
 
 
 def _wait_for_lock(path: Path, seconds: float = 900) -> None:
-    """Wait up to `seconds` while another process holds the run folder: a node that SLURM calls lost
-    may still run the job that SLURM has requeued elsewhere."""
+    """Wait while another process holds the run folder: a node that SLURM calls lost may still run
+    the job that SLURM has requeued elsewhere."""
     if not path.exists():
         return
     with open(path, "w") as file, suppress(OSError):  # no locks there: the run itself will say so

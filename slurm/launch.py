@@ -45,7 +45,6 @@ ANSWERS = {"true": True, "1": True, "false": False, "0": False}
 
 
 def main(words: list[str]) -> None:
-    """Show, download, estimate or submit what the command-line arguments `words` name."""
     options, others = split(words, OPTIONS)
     paper = known_paper(options["paper"])
     tables = tables_of(paper)
@@ -84,13 +83,12 @@ def main(words: list[str]) -> None:
 
 def command(paper: str) -> None:
     """Run papers/<paper>/launch.py as a script. Python then looks into that folder first, where
-    `configs` is the paper's own folder and not ours."""
+    `configs` is the paper's folder and not ours."""
     sys.path[:] = [one for one in sys.path if Path(one).resolve() != ROOT / "papers" / paper]
     guard(lambda: main([f"paper={paper}", *sys.argv[1:]]))
 
 
 def tables_of(paper: str) -> dict[str, Table]:
-    """Return the tables that the paper's launch.py names; none if it has no launch.py."""
     if not (ROOT / "papers" / paper / "launch.py").exists():
         return {}
     return import_target(f"papers.{paper}.launch.TABLES", paper)

@@ -1,6 +1,5 @@
-"""All tasks of a plan on one machine (executor=local), each in a process with GPUs of its own. A
-job takes as many GPUs as it asks for, up to all of them. Jobs run side by side where their GPUs
-allow it."""
+"""All tasks of a plan on one machine (executor=local), each in a process that sees only its GPUs.
+Tasks run side by side where their GPUs allow it."""
 
 import os
 import signal
@@ -24,8 +23,8 @@ CPU = "cpu"  # where there is no GPU: one place, so one task at a time
 
 @dataclass(frozen=True)
 class LocalGpus:
-    """The tasks in their order. If a task fails, only the tasks that need it (`needs`) do not run.
-    A task also waits until all tasks in its `follows` have ended, with or without success."""
+    """The tasks in their order. If a task fails, only the tasks that need it (`needs`) do not run;
+    a task also waits until all tasks in its `follows` have ended, with or without success."""
 
     tasks: list[Task]
     needs: dict[str, list[str]]
@@ -79,7 +78,6 @@ def _stop(number: int, _frame) -> None:
 
 
 def _start(task: Task, places: list[str]) -> subprocess.Popen:
-    """Start the task in a process that sees only these GPUs and dies with this process."""
     folder = Path(task.folder)
     folder.mkdir(parents=True, exist_ok=True)
     env = {key: value for key, value in os.environ.items() if not key.startswith("SLURM_")}
@@ -96,7 +94,8 @@ def _start(task: Task, places: list[str]) -> subprocess.Popen:
 
 
 def _end(running: list[Running]) -> None:
-    """Let the running tasks save and end, as before a time limit. Kill tasks that take too long."""
+    """Let the running tasks save and end, as before a time limit, and kill those that take too
+    long."""
     for number in (signal.SIGTERM, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
     for one in running:
@@ -110,7 +109,7 @@ def _end(running: list[Running]) -> None:
 
 
 def _note(task: Task, how: str) -> None:
-    """Record how a task ended that could not do so itself: it was killed or never began."""
+    """Record how a task ended that could not do so: it was killed or never began."""
     folder = Path(task.folder)
     folder.mkdir(parents=True, exist_ok=True)
     rows = attempts(folder)

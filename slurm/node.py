@@ -1,5 +1,5 @@
 """The facts about a node that slurm/checks.py judges before a job computes on it, or by `rlvr
-preflight`. A job checks each of its nodes, and its first task reports the problems of all."""
+preflight`. A job checks all its nodes, and its first task reports their problems."""
 
 import fcntl
 import json
@@ -34,7 +34,6 @@ PATIENCE_S = 60  # seconds to wait for GPU memory that a process still holds jus
 
 
 def facts(need: Need, folder: Path) -> Facts:
-    """Gather the facts about this node; `folder` is inside the results folder."""
     torch = _probe() if need.cuda else {}
     end = time.monotonic() + PATIENCE_S
     while torch and busy(torch["memory"]) and time.monotonic() < end:
@@ -59,7 +58,6 @@ def facts(need: Need, folder: Path) -> Facts:
 
 
 def _verifier_fault(verifiers: Iterable[dict]) -> str:
-    """Return why one of the verifiers cannot work here; "" if all can."""
     try:
         for one in verifiers:
             prepare(one)
@@ -69,7 +67,6 @@ def _verifier_fault(verifiers: Iterable[dict]) -> str:
 
 
 def _lock_fault(folder: Path) -> str:
-    """Return why a file in `folder` cannot be locked; "" if it can."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as file:
@@ -80,7 +77,6 @@ def _lock_fault(folder: Path) -> str:
 
 
 def _probe() -> dict:
-    """Return what slurm/probe.py prints. Raises UserError where it does not end or fails."""
     command = [sys.executable, "-m", "slurm.probe"]
     out, fault = _run(command, PROBE_S)
     if fault:
@@ -161,10 +157,10 @@ def by_hand(device: str, nodes: int, verifier: str) -> Need:
 
 
 def ready(need: Need, folder: Path, rank: int = 0) -> bool:
-    """Check this node and, with the other tasks of the job, the connection between the nodes. Print
-    what was seen and return whether all is well. `folder` belongs to only this attempt. The first
-    task raises UserError with every problem of every node: BadNodes if other nodes may be well. If
-    another failed, it would end the first before that has reported."""
+    """Check this node and, with the job's other tasks, the connection between nodes; print what was
+    seen and return whether all is well. `folder` belongs to this attempt only. The first task
+    raises UserError with every problem of every node: BadNodes if other nodes may be well. The
+    others raise nothing, which would end the first before it reports."""
     try:
         found = judged(need, facts(need, folder))
     except UserError as error:
@@ -184,7 +180,6 @@ def ready(need: Need, folder: Path, rank: int = 0) -> bool:
 
 
 def _said(found: list[CheckResult]) -> dict:
-    """Return what this node tells the first task."""
     bad = [one for one in found if one.problem]
     here = all(one.here for one in bad)
     return {"node": node_name(), "problems": [one.problem for one in bad], "here": here}
@@ -209,7 +204,7 @@ def gather(folder: Path, name: str, rank: int, nodes: int, said: dict) -> list[d
     while absent := [i for i, file in enumerate(files) if not file.exists()]:
         if time.monotonic() > end:
             raise UserError(
-                f"nodes={nodes}: task(s) {absent} of this job said nothing in {GATHER_S} s; see "
+                f"nodes={nodes}: task(s) {absent} of this job gave no answer in {GATHER_S} s; see "
                 "their logs, or leave their nodes out (sbatch: {exclude: NODE} in the profile)"
             )
         time.sleep(0.5)

@@ -1,9 +1,7 @@
-"""The jobs of experiments. In this diagram each arrow points to the jobs that wait:
+"""The jobs of experiments. Arrows point to the jobs that wait:
 
-model, command -> rates, evaluate -> gate -> train
-train -> evaluate (a trained model on all its benchmarks) -> score
-train -> measure
-all -> compare
+model, command -> rates, evaluate -> gate -> train train -> evaluate (a trained model on all its
+benchmarks) -> score train -> measure all -> compare
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,8 +31,8 @@ MOST = 1000  # elements of an array: SLURM's MaxArraySize is 1001 unless raised
 
 @dataclass(frozen=True)
 class Job:
-    """One job. The jobs that make the runs in `needs` must have succeeded before it starts. The
-    jobs in `follows` must have ended, with or without success."""
+    """A job starts when the jobs that make the runs in `needs` have succeeded, and the jobs in
+    `follows` have ended, with or without success."""
 
     kind: Kind
     key: str  # unique; the run id of a training
@@ -51,12 +49,11 @@ class Job:
 
 
 def experiment(job: Job) -> Experiment | None:
-    """Return the experiment whose model a job trains, samples or measures; None for other jobs."""
     return job.config if job.kind == "train" else job.of
 
 
 def row_of(job: Job) -> str:
-    """Return the name of the row that a job is of; its key where it is of none."""
+    """Return the name of a job's row; its key if it has none."""
     found = experiment(job)
     return found.name if found else job.key
 
@@ -70,13 +67,12 @@ def plan(
 ) -> list[Job]:
     """Return the jobs of these experiments, each after the jobs that it waits for.
 
-    A model that is pretrained here, or that one of the paper's `commands` makes, is made once, and
-    so are the solve rates that choose training prompts. One job evaluates a model on all its
-    benchmarks, and one scores all its samples. They wait for its training, for the trainings of its
-    baselines (whose curves limit which checkpoint is chosen), and for the samples that are scored.
-    A training waits for the gates of its start model, and a gate for the evaluations that it reads,
-    which are a job of their own. The comparison waits until all jobs have ended, not until they
-    succeed, because it must show what failed.
+    Each model that is pretrained here or made by one of the paper's `commands` is made once, and so
+    are the solve rates that choose training prompts. One job evaluates a model on all its
+    benchmarks, and one scores all its samples. They wait for its training, for its baselines (whose
+    curves limit which checkpoint is chosen), and for the samples that are scored. A training waits
+    for the gates of its start model, and a gate for the evaluations that it reads. The comparison
+    waits until all jobs have ended, not until they succeed, because it must show what failed.
     """
     first: dict[str, Job] = {}
     jobs: list[Job] = []
@@ -112,7 +108,6 @@ def plan(
             yield Job(kind, key, config, tuple(filter(None, needs)), of=known[trained])
 
     def rated(e: Evaluate, of: Experiment) -> str:
-        """Return the name of a run that measures solve rates."""
         key = e.path.name
         first.setdefault(key, Job("rates", key, Suite([e]), made_by(of), of=of))
         return key
@@ -139,7 +134,6 @@ def plan(
 def narrowed(
     experiments: list[Experiment], evaluations: list[Evaluate], rows: set[str]
 ) -> tuple[list[Experiment], list[Evaluate]]:
-    """Return the runs with the ids `rows` and their evaluations, with what these wait for."""
     bases = {e.scores for e in evaluations if e.row.trained in rows}
     kept = [e for e in evaluations if e.row.trained in rows or e.path.name in bases]
     needed = rows | {key for e in kept for key in (e.row.trained, e.row.baseline)}
@@ -147,9 +141,9 @@ def narrowed(
 
 
 def missing(jobs: list[Job], done: set[str], queued: set[str]) -> list[Job]:
-    """Return the jobs to submit: every training, measure and evaluation with what is neither `done`
-    nor `queued` of its runs, the unfinished jobs that these need, and the comparison if there is
-    any such job or it is not done itself."""
+    """Return the jobs to submit: every training, measure and evaluation with a run that is neither
+    `done` nor `queued`, the unfinished jobs that these need, and the comparison if there is any
+    such job or it is not done."""
     lacking = [job for job in (_left(job, done | queued) for job in jobs) if job is not None]
     heavy = ("train", "measure", *EVALUATED)
     wanted = {name for job in lacking if job.kind in heavy for name in job.makes}
@@ -186,8 +180,8 @@ def makespan(jobs: list[Job], estimates: Mapping[str, Estimate]) -> Range:
 
 
 def arrays(jobs: list[Job], gpus: dict[str, int] | None = None) -> list[list[Job]]:
-    """Group jobs into arrays that can be submitted together: equal kind, `gpus` (by key, where
-    known) and dependencies, at most `MOST` jobs each, in order."""
+    """Group jobs into arrays of equal kind, `gpus` (by key, where known) and dependencies, at most
+    `MOST` jobs each, in order."""
     groups: dict[tuple, list[Job]] = {}
     for job in jobs:
         like = (job.kind, (gpus or {}).get(job.key), job.needs, job.follows)

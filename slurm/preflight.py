@@ -28,7 +28,7 @@ OFFLINE = re.compile(r"\bHF_HUB_OFFLINE=(\S+)")
 def preflight(
     jobs: list[plan.Job], estimates: dict, profile: Profile, root: Path, disk_gb: float = math.inf
 ) -> None:
-    """Raise UserError for what would fail: no room on the disk, a checkpoint of another number of
+    """Raise UserError for what would fail: no room on the disk, a checkpoint from another number of
     GPUs, no SLURM, or a partition or account that sbatch does not accept."""
     room(cost.disk_gb(estimates.values(), profile), root, disk_gb)
     resumed(jobs, estimates)
@@ -47,7 +47,6 @@ def preflight(
 
 
 def resumed(jobs: Iterable[plan.Job], estimates: dict) -> None:
-    """Raise UserError for an unfinished training that verl has saved on another number of GPUs."""
     for x, e in ((job.config, estimates.get(job.key)) for job in jobs if job.kind == "train"):
         run = Path(x.results_dir) / x.paper / x.run_id
         if e is not None and not (run / "DONE").exists():
@@ -55,7 +54,6 @@ def resumed(jobs: Iterable[plan.Job], estimates: dict) -> None:
 
 
 def room(needed: float, root: Path, disk_gb: float = math.inf) -> None:
-    """Raise UserError where less than `needed` GB are free, or left by a quota (`disk_gb`)."""
     free = free_gb(root)
     remedy = "free space or choose another folder"
     said = f"{free:,.0f} GB free, about {needed:,.0f} GB needed; {remedy}"
@@ -64,7 +62,6 @@ def room(needed: float, root: Path, disk_gb: float = math.inf) -> None:
 
 
 def inputs(commands: Iterable[Command]) -> None:
-    """Raise UserError for missing inputs of a command whose model does not exist yet."""
     for command in commands:
         for pattern in command.inputs if not Path(command.makes).exists() else ():
             remedy = f"no such file; first: {command.prepare}"
@@ -72,15 +69,14 @@ def inputs(commands: Iterable[Command]) -> None:
 
 
 def free_gb(root: Path) -> float:
-    """Return the free space on the disk where `root` is or will be."""
     place = next(p for p in (root, *root.parents) if p.exists())
     return shutil.disk_usage(place).free / 1e9
 
 
 def check(found: Chosen, profile: Profile) -> None:
-    """Raise UserError for a model folder, an input of a command or, offline, a model or set that is
-    missing, and, unless the profile names a container or a Python, for verl, vLLM or lm-eval if it
-    is missing or not as pinned."""
+    """Raise UserError for a missing model folder, input of a command or, offline, model or set;
+    unless the profile names a container or a Python, also if verl, vLLM or lm-eval is not as
+    pinned."""
     if not (profile.container or profile.python):
         for name in sorted({x.backend for x in found.runs}):
             for packages in backend(name).packages:
@@ -94,9 +90,9 @@ def check(found: Chosen, profile: Profile) -> None:
 
 
 def offline(found: Chosen, profile: Profile) -> Profile:
-    """Return the profile, with HF_HUB_OFFLINE=1 if all models and sets are in the cache and neither
-    it nor this shell sets the variable: without a network every process would wait for the hub. A
-    container has a cache of its own."""
+    """Return the profile, with HF_HUB_OFFLINE=1 if all is cached and neither it nor this shell sets
+    the variable: without a network every process would wait for the hub. A container has its own
+    cache."""
     if _said(profile) or profile.container:
         return profile
     try:
@@ -107,7 +103,6 @@ def offline(found: Chosen, profile: Profile) -> Profile:
 
 
 def _said(profile: Profile) -> list[str]:
-    """Return the values that this shell and the profile's setup give to HF_HUB_OFFLINE."""
     shell = os.environ.get("HF_HUB_OFFLINE")
     return [*([] if shell is None else [shell]), *OFFLINE.findall(" ".join(profile.setup))]
 
@@ -123,7 +118,7 @@ def _installed(what: str, *names: str) -> None:
         there = " and ".join(f"{n} {v}" for n, v in sorted(found, key=str) if v) or "none"
         wanted = " or ".join(f"{name} {version}" for name, version in sorted(pinned))
         raise UserError(
-            f"{what}: needs {wanted}; next to {sys.executable} there is {there}; "
+            f"{what}: needs {wanted}; the environment of {sys.executable} has {there}; "
             "make setup-cluster, and submit from .venv-cluster (VENV=.venv-cluster)"
         )
 

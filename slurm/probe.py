@@ -1,6 +1,6 @@
 """What torch finds on this node, as one line of JSON: `python -m slurm.probe`.
 
-It runs in a process of its own, because CUDA keeps memory for every process that asks it anything.
+It is a separate process, because CUDA keeps memory for every process that asks it anything.
 """
 
 import json
@@ -8,8 +8,8 @@ import json
 
 def found() -> dict:
     """Return the versions of torch and of its CUDA, `memory`, (free, all) GiB of each GPU, and why
-    the GPUs cannot be used (`fault`), flash-attn not imported (`flash`), nothing compiled by
-    Triton (`kernel`); "" if they can."""
+    the GPUs cannot be used (`fault`), flash-attn not imported (`flash`), nothing compiled by Triton
+    (`kernel`); "" if they can."""
     import torch
 
     memory, fault = [], ""

@@ -1,10 +1,6 @@
-"""What SLURM knows of jobs: squeue, sacct, scancel. submitit is not asked.
-
-It reads them only from sacct, and takes what that lacks for ended or for ever waiting. This module
-asks the queue first, then accounting, and reports GONE for a job that is in neither. Where a site
-has no accounting, or it does not answer, slurm.status uses our own records to tell what became of
-jobs that have left the queue.
-"""
+"""What SLURM knows of jobs: squeue first, then sacct; GONE for a job that is in neither. submitit
+would ask only sacct, and take what that lacks for ended or for ever waiting. Where accounting is
+silent, slurm.status uses our records for jobs that have left the queue."""
 
 import os
 import shutil
@@ -50,8 +46,7 @@ def cancel(job_ids: list[str]) -> None:
 
 
 def run(*command: str) -> str:
-    """Run a SLURM command and return its output. Raises UserError with SLURM's message where it
-    fails."""
+    """Run a SLURM command and return its output. Raises UserError with SLURM's message."""
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=120, env=os.environ | {"LC_ALL": "C"}
@@ -64,21 +59,20 @@ def run(*command: str) -> str:
     except subprocess.TimeoutExpired as error:
         raise UserError(f"{command[0]} gave no answer in 120 s; is slurmctld up?") from error
     if done.returncode:
-        said = done.stderr.strip()[:1000] or f"ended with {done.returncode} without a word"
+        said = done.stderr.strip()[:1000] or f"ended with {done.returncode} and no message"
         raise UserError(f"{command[0]}: {said}")
     return done.stdout
 
 
 def _squeue() -> dict[str, State]:
-    """Return the state of every job of this user that waits or runs. --array gives one line per
-    element."""
+    """Return the state of every job of this user; --array gives a line per element."""
     lines = run("squeue", "--me", "-h", "--array", "-o", "%i|%T|%r").splitlines()
     return {job: State(name, reason) for job, name, reason in (x.split("|") for x in lines)}
 
 
 def _sacct(job_ids: list[str]) -> dict[str, State]:
-    """Return the states of jobs that have ended, from accounting, as far as it saw them. Elements
-    that were cancelled while they waited stand there together (`12_[1-4]`)."""
+    """Return the states of ended jobs, as far as accounting saw them. Elements that were cancelled
+    while they waited are listed together (`12_[1-4]`)."""
     mains, found = sorted({job.split("_")[0] for job in job_ids}), {}
     for start in range(0, len(mains), 200):
         some = ",".join(mains[start : start + 200])

@@ -1,6 +1,6 @@
 """A Ray cluster over the nodes of one job. The first task is the head and the driver, the others
-are workers, which find its address in a folder that all nodes see. This module ends only processes
-that it has started: `ray stop` would end every Ray on a shared node."""
+are workers, which find its address in a shared folder. Only processes started here are ended: `ray
+stop` would end every Ray on a shared node."""
 
 import math
 import os
@@ -39,8 +39,8 @@ TRIES = 3  # starts of Ray, which ends itself if a busy node takes longer than 3
 def head(folder: Path, nodes: int, gpus: int):
     """Start a Ray cluster of all `nodes`, if there are several. Within the block RAY_ADDRESS names
     it. The workers end when `<folder>/done` appears, however the driver ends. If a node is lost,
-    `<folder>/lost` says so, and that ends the driver (common/backends/verl/process.py). After a
-    failure Ray's own logs of every node are in `<folder>/NODE.ray`."""
+    `<folder>/lost` says so, which ends the driver (common/backends/verl/process.py). After a
+    failure Ray's logs of every node are in `<folder>/NODE.ray`."""
     if nodes == 1:
         yield
         return
@@ -83,7 +83,6 @@ def head(folder: Path, nodes: int, gpus: int):
 def _look(
     where: str, nodes: int, lost: Path, process: subprocess.Popen, ended: threading.Event
 ) -> None:
-    """Write `lost` if the head ends, a node disappears, or nobody answers."""
     missing = silent = 0
     while not ended.wait(LOOK_S):
         count = _alive(where)
@@ -98,7 +97,6 @@ def _look(
 
 
 def _look_here(lost: Path, process: subprocess.Popen, ended: threading.Event) -> None:
-    """Write `lost` if a process of the Ray that was started here dies or is stopped."""
     watches: dict[str, Watch] = {}
     while not ended.wait(LOOK_S / 4) and process.poll() is None:
         if wrong := wrong_here(process.pid, watches, time.monotonic()):
@@ -107,8 +105,8 @@ def _look_here(lost: Path, process: subprocess.Popen, ended: threading.Event) ->
 
 
 def wrong_here(ray: int, watches: dict[str, Watch], now: float) -> str | None:
-    """Return what is wrong with the processes below `ray`. Each launch of verl has its own watch:
-    processes that go with their launch have not died."""
+    """Return what is wrong with the processes below `ray`. Each launch of verl has a separate
+    watch: processes that go with their launch have not died."""
     launches: dict[str, list[psutil.Process]] = {}
     for process in _below(ray):
         with suppress(psutil.Error):
@@ -178,7 +176,7 @@ def _start(*arguments: str, gpus: int) -> subprocess.Popen:
 
 
 def _alive(address: str) -> int:
-    """Return how many nodes have joined, from `ray status`; 0 if it fails or does not answer."""
+    """Return how many nodes have joined, from `ray status`; 0 if it does not answer."""
     command = [str(_ray()), "status", f"--address={address}"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=STATUS_S)
@@ -209,7 +207,7 @@ def _wait(condition, process: subprocess.Popen | None, what: str, last: bool = T
         if condition():
             return True
         if time.monotonic() > end:
-            raise Fault(f"Ray: {what} did not come in {WAIT_S} s; see the logs of all tasks")
+            raise Fault(f"Ray: no sign of {what} after {WAIT_S} s; see the logs of all tasks")
         time.sleep(0.2)
     if last:
         raise Fault(f"ray ended with {process.returncode} while waiting for {what}")

@@ -31,7 +31,7 @@ def folder(root: Path, paper: str) -> Path:
 
 def create(root: Path, paper: str) -> Path:
     """Create a submission folder, named by the time. Raises UserError if `root` is not writable."""
-    said = "SLURM takes % in the name of a log for a pattern; choose a folder without it"
+    said = "SLURM reads % in a log's name as a pattern; choose a folder without %"
     require("%" not in str(root), "results_dir", root, said)
     path = folder(root, paper) / datetime.now().strftime("%Y%m%d-%H%M%S-%f")
     try:
@@ -61,7 +61,6 @@ def freeze(path: Path, configs: dict, profile) -> None:
 
 
 def write_tasks(file: Path, tasks: Sequence) -> Path:
-    """Write tasks (slurm.job.Task) for slurm/start.py and return the file."""
     write_json(file, [asdict(task) for task in tasks])
     return file
 

@@ -1,9 +1,10 @@
-"""What follows an attempt of a job that has ended without its result: whether the job goes back
-into the queue, and which nodes its next attempt must avoid.
+"""What follows an attempt that ended without a result: whether the job goes back into the queue,
+and which nodes it must avoid.
 
 A fault is a failure of a run whose settings are right: NCCL or CUDA gave up, memory ran out in one
-batch, a response was lost, the disk was full. A wrong setting raises a plain UserError, or it ends
-each attempt before the first checkpoint."""
+batch, the disk was full. A wrong setting raises a plain UserError, or it ends each attempt before
+the first checkpoint.
+"""
 
 import re
 from dataclasses import dataclass

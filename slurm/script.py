@@ -26,8 +26,8 @@ REFUSED = (FailedJobError, FailedSubmissionError)  # errors of a submission that
 def parameters(
     group: Sequence[plan.Job], path: Path, profile: Profile, needs: str | None, gpus: int = 1
 ) -> dict[str, Any]:
-    """Return submitit's parameters for jobs of one kind that take `gpus` GPUs each (slurm/ask.py),
-    whose submission has the folder `path` and which wait for `needs` (`dependency`)."""
+    """Return submitit's parameters for jobs of one kind that take `gpus` GPUs each (slurm/ask.py)
+    and wait for `needs` (`dependency`); `path` is the submission's folder."""
     light, asked = group[0].kind in plan.LIGHT, ask(profile, group[0].kind, gpus)
     again = str(path / "runs" / AGAIN_FILE)
     typed = f"{profile.gpu_type}:" if profile.gpu_type else ""
@@ -63,8 +63,8 @@ def parameters(
 
 
 def options(given: dict[str, Any], count: int) -> list[str]:
-    """Return the options of sbatch that submitit makes of `parameters` for `count` jobs. The dry
-    run shows them, and `sbatch --test-only` checks them."""
+    """Return the options of sbatch that submitit makes of `parameters` for `count` jobs, for the
+    dry run and `sbatch --test-only`."""
     ours = {"setup", "teardown", "srun_args", "signal_delay_s", "array_parallelism"}
     ours |= {"additional_parameters"}
     said = {key: value for key, value in given.items() if key not in ours}
@@ -77,10 +77,8 @@ def options(given: dict[str, Any], count: int) -> list[str]:
 
 def executor(path: Path, profile: Profile, tasks: Path, given: dict[str, Any]) -> SlurmExecutor:
     """Return submitit's executor for an array whose element i runs task i of the file `tasks`.
-
-    submitit's own words follow its `python`, and slurm/start.py ignores them: submitit's process
-    would requeue in the middle of a step.
-    """
+    slurm/start.py ignores submitit's words after `python`: submitit's process would requeue in the
+    middle of a step."""
     python = profile.python or shlex.quote(sys.executable)
     python = f"{profile.container} {python}" if profile.container else python
     command = f"{python} -u -m slurm.start {shlex.quote(str(tasks))}"
@@ -90,12 +88,9 @@ def executor(path: Path, profile: Profile, tasks: Path, given: dict[str, Any]) -
 
 
 def dependency(job: plan.Job, ids: dict[str, str]) -> str | None:
-    """Return the value of sbatch's --dependency, or None. It names the jobs that must succeed
-    (elements of an array one by one), and those that must only end, by their whole arrays for the
-    comparison. A run or a job that is not in `ids` is done already.
-
-    A failed run exits with 1, so SLURM sees that it failed.
-    """
+    """Return the value of sbatch's --dependency, or None: the jobs that must succeed, element by
+    element, and those that must only end, for the comparison as whole arrays. A run or job that is
+    not in `ids` is done already."""
     ok = dict.fromkeys(ids[name] for name in job.needs if name in ids)
     ended = [ids[key] for key in job.follows if key in ids and ids[key] not in ok]
     if job.kind == "compare":
@@ -107,11 +102,8 @@ def dependency(job: plan.Job, ids: dict[str, str]) -> str | None:
 
 @contextmanager
 def outside_jobs():
-    """Hide the variables of a job that we may be in, within the block: sbatch would take them for
-    options.
-
-    submitit's clean_env also drops SLURM_CONF, and with it the cluster; here it is kept.
-    """
+    """Hide the variables of a job that we may be in: sbatch would take them for options. submitit's
+    clean_env also drops SLURM_CONF, and with it the cluster; here it is kept."""
     conf = {k: v for k, v in os.environ.items() if k == "SLURM_CONF"}
     with helpers.clean_env():
         os.environ.update(conf)

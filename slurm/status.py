@@ -24,7 +24,7 @@ TAIL = 5  # lines of a failed job's log
 @dataclass(frozen=True)
 class JobStatus:
     """The present state of one job. `state` is done, running, waiting, unknown (no SLURM to ask),
-    or how a job that is not done has ended, mostly in SLURM's words: failed, cancelled, timeout,
+    or how an unfinished job has ended, mostly in SLURM's words: failed, cancelled, timeout,
     node_fail, gone."""
 
     key: str
@@ -47,7 +47,6 @@ class JobStatus:
 
 
 def statuses(root: Path, paper: str) -> list[JobStatus]:
-    """Return the status of every submitted job, according to its newest submission."""
     rows = records.latest(root, paper)
     slurm_ids = [r["job_id"] for r in rows.values() if not r["job_id"].startswith("pid-")]
     known = queue.states(slurm_ids) if queue.available() else {}
@@ -73,12 +72,10 @@ def _exists(root: Path, paper: str, job: plan.Job, name: str) -> bool:
 
 
 def record_comparison(root: Path, paper: str) -> None:
-    """Record, inside the comparison's job, which finished runs it saw."""
     write(records.folder(root, paper) / "compared", "\n".join(_finished(root, paper)) + "\n")
 
 
 def cancel(root: Path, paper: str) -> list[JobStatus]:
-    """End every job that waits or runs, and return these jobs. What they stored stays."""
     found = [job for job in statuses(root, paper) if job.queued]
     pids = {job.job_id for job in found if job.job_id.startswith("pid-")}
     ids = [job.job_id for job in found if job.job_id not in pids]
@@ -94,8 +91,8 @@ def cancel(root: Path, paper: str) -> list[JobStatus]:
 
 
 def show(root: Path, paper: str, seeds: Sequence[int] = ()) -> str:
-    """Return the status as text: counts, one line per job, or per job of these seeds, and failures
-    with the end of their logs."""
+    """Return the status as text: counts, a line per job (of these seeds), and failures with the end
+    of their logs."""
     named = [f"-s{seed}-" for seed in seeds] or [""]  # as in run ids
     found = [job for job in statuses(root, paper) if any(one in job.key for one in named)]
     if not found:
@@ -159,7 +156,6 @@ def _status(root: Path, paper: str, row: dict, known: queue.State | None) -> Job
 
 
 def _state(row: dict, known: queue.State | None, tries: list[dict], done: bool) -> tuple[str, str]:
-    """Return (state, detail). The detail is why a job waits, or how it ended."""
     ended = tries[-1].get("how", "") if tries else ""
     if row["job_id"].startswith("pid-"):
         known = _local_state(row["job_id"], tries)
@@ -179,21 +175,20 @@ def _state(row: dict, known: queue.State | None, tries: list[dict], done: bool) 
 
 
 def _recorded(tries: list[dict], silent: str) -> tuple[str, str]:
-    """Return (state, detail) by the job's own record: it has left the queue, and accounting does
-    not know it or cannot tell (`silent`: why)."""
+    """Return (state, detail) by the job's record: it has left the queue, and accounting does not
+    know it or cannot tell (`silent`: why)."""
     why = f" ({_plain(silent)})" if silent else ""
     if not tries:  # sacct never shows an element cancelled while it waited
-        return "gone", f"left the queue without having started: cancelled, or forgotten since{why}"
+        return "gone", f"left the queue before it started: cancelled, or forgotten since{why}"
     how = tries[-1].get("how")
     if how is None:
-        return "gone", f"killed, or its node was lost: its last attempt has no end{why}"
+        return "gone", f"killed, or its node was lost: its last attempt never ended{why}"
     if how == "done":
         return "failed", "ended without a result"
     return how.split(":")[0], _plain(how)
 
 
 def _local_state(job_id: str, tries: list[dict]) -> queue.State:
-    """Return the state of one task of the process that runs all tasks (executor=local)."""
     try:
         command = psutil.Process(int(job_id.removeprefix("pid-"))).cmdline()
     except psutil.Error:
@@ -215,14 +210,12 @@ def _eta(step: int, steps: int | None, tries: list[dict]) -> list[str]:
 
 
 def _hours(tries: list[dict], state: str) -> float:
-    """Return the hours of all attempts whose end is known, and of one that runs."""
     ends = [*tries[1:], {"end": time.time()} if state == "running" else {}]
     both = zip(tries, ends, strict=True)
     return sum(b["end"] - a["start"] for a, b in both if "start" in a and "end" in b) / 3600
 
 
 def _score(rows: list[dict]) -> list[str]:
-    """Return the mean pass@1 over the benchmarks of a training curve's last evaluation, if any."""
     for row in reversed(rows):
         if values := [value for key, value in row.items() if key.startswith(SCORE)]:
             return [f"pass@1 {sum(values) / len(values):.2f}"]
@@ -230,7 +223,6 @@ def _score(rows: list[dict]) -> list[str]:
 
 
 def tail(log: Path) -> tuple[str, ...]:
-    """Return the path of a log and its last lines, each cut to 200 printable characters."""
     if not log.exists():
         return (f"no log: {log} was never written",)
     with open(log, "rb") as file:
@@ -240,7 +232,7 @@ def tail(log: Path) -> tuple[str, ...]:
 
 
 def _plain(text: str) -> str:
-    """Replace control characters by spaces, because logs may hold what a model wrote."""
+    """Replace control characters by spaces: logs may hold what a model wrote."""
     return "".join(c if c.isprintable() else " " for c in text)
 
 

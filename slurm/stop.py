@@ -1,9 +1,9 @@
 """When a job must stop, and how it resumes: signals, the walltime clock, requeueing.
 
 A training loop is stopped between two steps, where its state is whole. It saves a checkpoint and
-raises `Stopped`, and the job then requeues itself. verl's trainer is a process of its own. It is
-asked to stop (common/backends/verl/process.py) and saves after its current step. The table shows
-what may reach a job, and what the job then does:
+raises `Stopped`, and the job then requeues itself. verl's trainer, a separate process, is asked to
+stop (common/backends/verl/process.py) and saves after its current step. What may reach a job, and
+what the job then does:
 
 USR2 (sbatch --signal, time limit or preemption)   saves after the current step, requeues
 the clock, `signal_lead_s` before the time limit   the same: SLURM sends USR2 up to a minute late
@@ -30,13 +30,11 @@ UP = ("idle", "alloc", "mix", "comp", "plnd")  # states of a node that takes or 
 
 
 class Stopped(BaseException):
-    """Training has stopped and waits to be continued from its last checkpoint. This is no
-    Exception, because it may be raised inside code that catches those."""
+    """Training has stopped, to go on from its last checkpoint. No Exception, because it may be
+    raised inside code that catches those."""
 
 
 class Stop:
-    """What the signals and the clock ask of the training loop."""
-
     def __init__(self, deadline: float | None, lead: float):
         self.deadline, self.lead = deadline, lead
         self.reason: str | None = None
@@ -81,8 +79,8 @@ class Stop:
         raise Stopped(f"{self.reason}; no checkpoint in time, the last periodic one counts")
 
     def poll(self, longest: float | None = None) -> bool:
-        """Return whether to stop now. Call this between steps, or during a step with `longest`, the
-        seconds of the longest step so far."""
+        """Return whether to stop now: between steps, or during a step with `longest`, the seconds
+        of the longest step so far."""
         now = time.time()
         self._longest = max(self._longest, now - self._last) if longest is None else longest
         self._last = now
@@ -93,15 +91,14 @@ class Stop:
         return self.reason is not None
 
     def between_steps(self, longest: float | None = None) -> None:
-        """Raise Stopped if it is time to stop (see `poll`). Call this where nothing would be lost,
-        or where a checkpoint follows: after the running step, if `longest` is given."""
+        """Raise Stopped if it is time to stop. Call this where nothing would be lost, or where a
+        checkpoint follows: after the running step, if `longest` is given."""
         if self.poll(longest):
             if longest is None:
                 self.settle()  # nothing may interrupt the writing of the checkpoint
             raise Stopped(self.reason)
 
     def settle(self) -> None:
-        """Cancel the alarm."""
         signal.setitimer(signal.ITIMER_REAL, 0)
 
     def close(self) -> None:
@@ -118,9 +115,9 @@ def withhold() -> None:
 
 
 def deadline(time_min: int) -> float | None:
-    """Return when this attempt must have ended (seconds since the epoch), where SLURM says: by what
-    squeue said when the job began (END, before.sh), since a limit can be changed, or else by
-    SLURM_JOB_START_TIME (set from SLURM 23 on) and the limit that was asked for."""
+    """Return when this attempt must have ended (seconds since the epoch): by what squeue said when
+    the job began (END, before.sh), since a limit can be changed, or else by SLURM_JOB_START_TIME
+    (set from SLURM 23 on) and the limit that was asked for."""
     try:
         return datetime.fromisoformat(os.environ.get(END, "")).timestamp()
     except ValueError:
@@ -135,16 +132,16 @@ def preempted(job_id: str) -> bool:
 
 
 def requeue(runs: Path, job_id: str, avoid: Iterable[str] = ()) -> None:
-    """Have this job, or this one element of its array, put back into the queue after its end: its
-    batch script does so (after.sh) if it finds a file in `runs`. The file names the nodes that the
-    job stays off from now on: `avoid`, if enough others like them are there."""
+    """Have this job, or this element of its array, put back into the queue after its end: its batch
+    script does so (after.sh) if it finds a file in `runs`. The file names the nodes to stay off
+    from now on: `avoid`, if enough others like them are there."""
     write(runs / (AGAIN_FILE + job_id), _excluded(job_id, {*avoid}))
 
 
 def _excluded(job_id: str, avoid: set[str]) -> str:
     """Return the nodes that the job excludes so far and those to `avoid`, as scontrol takes them;
-    "" to leave the job as it is. A job with too few nodes left would wait for ever, so as many as
-    it takes must remain that are up and have the GPUs and features of those to avoid."""
+    "" to leave the job as it is. As many nodes as it takes must remain that are up and have the
+    GPUs and features of those to avoid: with too few left it would wait for ever."""
     command = ("squeue", "-h", "-j", job_id, "-o", "%D|%P|%x")
     asked = _output(*command).strip().split("|") if avoid else []
     if len(asked) != 3:
@@ -159,7 +156,6 @@ def _excluded(job_id: str, avoid: set[str]) -> str:
 
 
 def node_name() -> str:
-    """Return this node's name, as SLURM gives it."""
     return os.environ.get("SLURMD_NODENAME") or socket.gethostname().split(".")[0]
 
 

@@ -1,5 +1,5 @@
-"""Submit the jobs of a plan that are missing: first all that can be known is checked, then code and
-configurations are frozen, and the arrays are submitted in order."""
+"""Submit the missing jobs of a plan: check all that can be known, freeze code and configurations,
+then send the arrays in order."""
 
 import math
 import os
@@ -35,8 +35,8 @@ def submit(
     say: Callable = print,
 ) -> Path | None:
     """Submit the jobs that are missing, if any, and return the submission's folder. Raises
-    UserError before that if a request is impossible, if `sbatch --test-only` refuses it, or if
-    more than cost.ASKED GPU-hours are predicted without `yes`."""
+    UserError before that if a request is impossible, if `sbatch --test-only` refuses it, or if more
+    than cost.ASKED GPU-hours are predicted without `yes`."""
     jobs = found.jobs()
     check(found, profile)
     if profile.executor == "local":
@@ -67,7 +67,7 @@ def submit(
 def _missing(
     jobs: list[plan.Job], root: Path, paper: str, say: Callable
 ) -> tuple[list[plan.Job], dict[str, str]]:
-    """Return the jobs to submit, and run -> job id of those that are queued. Say their numbers."""
+    """Return the jobs to submit, and run -> job id of those that are queued."""
     waiting = [job for job in status.statuses(root, paper) if job.queued]
     queued = {name: job.job_id for job in waiting for name in job.makes}
     made = [status.made(root, paper, job) for job in jobs]
@@ -120,7 +120,6 @@ def task(
 
 
 def local_executor(path: Path, profile: Profile) -> LocalExecutor:
-    """Return submitit's executor for a machine without SLURM."""
     executor = LocalExecutor(path / "logs")
     executor.update_parameters(
         timeout_min=profile.time_min,
@@ -132,8 +131,8 @@ def local_executor(path: Path, profile: Profile) -> LocalExecutor:
 
 
 def visible_gpus(profile: Profile) -> list[str]:
-    """Return the GPUs of this machine that an executor=local profile uses, the first ones that it
-    shows. Raises UserError for too few."""
+    """Return the GPUs of this machine that an executor=local profile uses, the first that it shows.
+    Raises UserError for too few."""
     wanted, said = profile.gpus_per_node, os.environ.get("CUDA_VISIBLE_DEVICES")
     if not wanted:
         return []
@@ -171,8 +170,8 @@ def _row(job: plan.Job, job_id: str, estimates: dict, log: Path) -> dict:
 
 
 def _steps(job: plan.Job) -> int | None:
-    """Return the steps of a training, the models of a measure, or the chunks of a job that samples,
-    where they are known."""
+    """Return the steps of a training, the models of a measure, or the chunks of a job that
+    samples."""
     if job.kind in ("rates", "evaluate"):
         chunks = [len(e.sizes()) for e in job.config.evaluations]
         return sum(chunks) if all(chunks) else None

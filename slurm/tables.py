@@ -25,8 +25,8 @@ CLUSTER = "cluster"  # the scale where neither a table nor `scale=` is given
 
 @dataclass(frozen=True)
 class Table:
-    """A printed table or figure. Its runs, seeds and benchmarks are stated in the paper's
-    configs/reproduce.yaml, under `scales`."""
+    """A printed table or figure. The paper's configs/reproduce.yaml has its runs, seeds and
+    benchmarks under `scales`."""
 
     about: str
     scales: tuple[str, ...] = (CLUSTER,)
@@ -51,8 +51,6 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Chosen:
-    """What is to be submitted."""
-
     runs: list[Experiment]
     evaluations: Sequence[Evaluate] = ()
     commands: Mapping[str, Command] = field(default_factory=dict)  # that make models of `runs`
@@ -61,7 +59,7 @@ class Chosen:
 
     @property
     def root(self) -> Path:
-        """The results folder, absolute: a job may start in another folder."""
+        """Absolute: a job may start in another folder."""
         return Path(self.runs[0].results_dir)
 
     def jobs(self) -> list[plan.Job]:
@@ -69,7 +67,6 @@ class Chosen:
 
 
 def asked_for(paper: str, scale: str, others: Sequence[str]) -> Reproduce:
-    """Return the paper's checked `reproduce.yaml` with a scale and other overrides."""
     asked = sweeps.scales_of(paper, f"scale={scale}", *others)
     return replace(asked, results_dir=str(Path(asked.results_dir).resolve()))
 
@@ -78,7 +75,7 @@ def chosen(
     paper: str, tables: Mapping[str, Table], wanted: Wanted, others: Sequence[str] = ()
 ) -> Chosen:
     """Return the runs and evaluations that are wanted, with what the evaluations wait for. Every
-    row has the given `seeds`, a base model too: a comparison with it has a pair for each. `others`
+    row has the given `seeds`, even a base model: a comparison with it has a pair for each. `others`
     are overrides of reproduce.yaml. Raises UserError for an unknown table or row."""
     configs = _configs(paper, tables, wanted, others)
     runs: dict[str, Experiment] = {}
@@ -104,7 +101,6 @@ def chosen(
 def _configs(
     paper: str, tables: Mapping[str, Table], wanted: Wanted, others: Sequence[str]
 ) -> list[Reproduce]:
-    """Return the scales of the wanted tables, each as the command line changes it."""
     named = some_of("table", wanted.table, tables)
     of_tables = dict.fromkeys(scale for name in named for scale in tables[name].scales)
     scales = [wanted.scale] if wanted.scale else [*of_tables] or _scales(paper, tables, wanted.row)
@@ -138,7 +134,6 @@ def _scales(paper: str, tables: Mapping[str, Table], rows: str) -> list[str]:
 def _picked(
     paper: str, tables: Mapping[str, Table], wanted: Wanted, runs: list[Experiment]
 ) -> set[str]:
-    """Return the ids of the runs of the wanted tables and rows."""
     keep = [_of(paper, name, tables[name]) for name in some_of("table", wanted.table, tables)]
     mine = [x for x in runs if not keep or any(one(x.table, x.name) for one in keep)]
     said = f"has no row in scale={wanted.scale or 'of the table'}"
@@ -148,7 +143,6 @@ def _picked(
 
 
 def _number(key: str, text: str) -> int:
-    """Return the number above 0 that `text` says; 0 for empty text."""
     require(not text or (text.isdecimal() and int(text) > 0), key, text, "a whole number above 0")
     return int(text or 0)
 
