@@ -1,8 +1,7 @@
 """Speed compared with the usual tools, one thread on both sides: `make bench`.
 
-Each module has `run() -> list[dict]`, which returns rows of COLUMNS. `ratio` is above 1 where this
-repository ("ours") is faster than the other tool ("peer"), whatever the unit. Nothing here fails on
-a slow machine: it measures and reports.
+Each module's `run()` returns rows of COLUMNS. `ratio` is above 1 where this repository ("ours") is
+faster than the other tool ("peer"), whatever the unit. Nothing here fails on a slow machine.
 """
 
 import os
@@ -17,7 +16,6 @@ COLUMNS = ["name", "ours", "peer", "unit", "ratio", "note"]
 
 
 def timed(function) -> float:
-    """Return the seconds of one call, with what it leaves a GPU to do."""
     start = time.perf_counter()
     function()
     if torch.cuda.is_available():
@@ -26,14 +24,12 @@ def timed(function) -> float:
 
 
 def alternate(ours, peer, rounds: int) -> tuple[list[float], list[float]]:
-    """Return the seconds of every call of both sides. The sides take turns, so that a busy machine
-    slows both."""
+    """Return the seconds of every call. The sides take turns, so that a busy machine slows both."""
     times = [(timed(ours), timed(peer)) for _ in range(rounds)]
     return [first for first, _ in times], [second for _, second in times]
 
 
 def row(name: str, ours: float, peer: float, unit: str, note: str) -> dict:
-    """Return one row. Times compare as peer / ours, rates (a unit that ends with "/s") as ours /
-    peer."""
+    """Return a row. Times compare as peer / ours, rates (a unit in "/s") as ours / peer."""
     ratio = ours / peer if unit.endswith("/s") else peer / ours
     return dict(zip(COLUMNS, (name, ours, peer, unit, ratio, note), strict=True))

@@ -44,7 +44,6 @@ def main() -> None:
 
 
 def circumstances() -> dict:
-    """Return versions, processor, time, and how busy the machine was just before."""
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
     models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]

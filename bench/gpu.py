@@ -2,12 +2,10 @@
 
     python -m bench.gpu [results_dir=results]
 
-Measures a rollout against transformers' `generate`, and a training step against transformers' own
-forward pass. All models have random weights, the sides take turns in one process, and the numbers
-are medians. Writes RESULTS/bench/gpu.csv with one row per measurement, and gpu.json with device,
-versions and load. To keep them, copy them to results/reference/gpu/<device>/.
-
-Without a GPU it ends at once with an error.
+Measures a rollout against transformers' `generate`, and a training step against transformers'
+forward pass, with random weights; the sides take turns, and the numbers are medians. Writes
+RESULTS/bench/gpu.csv with one row per measurement, and gpu.json with device, versions and load. To
+keep them, copy them to results/reference/gpu/<device>/.
 """
 
 import gc
@@ -53,8 +51,6 @@ SIZES = {
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is measured."""
-
     device: str
     sizes: tuple[str, ...]
     prompts: int  # prompts in a rollout
@@ -76,8 +72,8 @@ def main(words: list[str]) -> None:
 
 
 def measured(plan: Plan, folder: Path, name: str, end: float = math.inf) -> pd.DataFrame:
-    """Measure and return all rows. Each row is written to `folder` as soon as it is there. After
-    the time `end` (Unix seconds) no further measurement begins."""
+    """Measure and return all rows, each written to `folder` as soon as it is there. After the time
+    `end` (Unix seconds) no further measurement begins."""
     write_json(folder / f"{name}.json", circumstances() | device(plan))
     rows = []
     for part in (rollouts, training):
@@ -90,18 +86,16 @@ def measured(plan: Plan, folder: Path, name: str, end: float = math.inf) -> pd.D
 
 
 def require_gpu(command: str) -> None:
-    """Raise UserError where torch sees no GPU."""
     if torch.cuda.is_available():
         return
     build = f"made for CUDA {torch.version.cuda}" if torch.version.cuda else "a CPU build"
     raise UserError(
-        f"{command}: wants one CUDA GPU, and there is none here (torch {torch.__version__}, "
+        f"{command}: needs one CUDA GPU, and there is none here (torch {torch.__version__}, "
         f"{build}); on a CPU run `make bench`"
     )
 
 
 def device(plan: Plan) -> dict:
-    """Return the name and memory of the device that is measured."""
     if plan.device == "cpu":
         return {"device": "a CPU"}
     about = torch.cuda.get_device_properties(0)
@@ -110,7 +104,6 @@ def device(plan: Plan) -> dict:
 
 
 def random_weights(size: str, plan: Plan):
-    """Return a Qwen2 of `size` in float32 with random weights, without a tokenizer."""
     torch.manual_seed(0)
     config = Qwen2Config(
         **SIZES[size],
@@ -124,7 +117,6 @@ def random_weights(size: str, plan: Plan):
 
 
 def prompt_ids(size: str, plan: Plan):
-    """Return random prompts without padding, and their mask."""
     words = SIZES[size]["vocab_size"]
     drawn = torch.Generator().manual_seed(1)
     ids = torch.randint(1, words, (plan.prompts, plan.length), generator=drawn).to(plan.device)
@@ -132,7 +124,6 @@ def prompt_ids(size: str, plan: Plan):
 
 
 def freed() -> None:
-    """Give back the memory of what went out of scope, before the next size is measured."""
     gc.collect()
     torch.cuda.empty_cache()
 

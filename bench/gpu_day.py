@@ -2,14 +2,12 @@
 
     python -m bench.gpu_day [programme=mazes] [minutes=30] [workers=8] [results_dir=DIR]
 
-`make gpu-day` calls it. programme=mazes runs four parts: the tests of tests/gpu and, where verl and
-vLLM are installed, those of tests/cluster that take a GPU (a whole run of backend=verl with its
-evaluation); bench.gpu; vLLM's own benchmark on 1, 2 and 4 GPUs, as far as there are so many; then
-the mazes of F-GRPO's second version (Table 4), cheapest row (experiment) first. programme=ladder
-trains the study's Countdown at 10 M parameters, `workers` runs side by side. All runs save
-checkpoints, so that the same command goes on where it stopped. The folder to commit (docs/gpu.md)
-is RESULTS/reference/gpu/<device>/. It needs one NVIDIA GPU, the packages that docs/gpu.md names,
-and no network.
+`make gpu-day` calls it. programme=mazes runs the tests of tests/gpu and, where verl and vLLM are
+installed, those of tests/cluster that take a GPU; bench.gpu; vLLM's benchmark on 1, 2 and 4 GPUs;
+then the mazes of F-GRPO's second version (Table 4), cheapest row (experiment) first.
+programme=ladder trains the study's Countdown at 10 M parameters, `workers` runs side by side. The
+same command goes on where it stopped. Commit RESULTS/reference/gpu/<device>/ (docs/gpu.md). It
+needs one NVIDIA GPU, the packages that docs/gpu.md names, and no network.
 """
 
 import json
@@ -111,7 +109,6 @@ class Day:
         torch.cuda.empty_cache()
 
     def page(self, name: str) -> None:
-        """Write the page `name`, with how far each row is, and the machine."""
         write_json(self.folder / f"{name}.json", circumstances() | self.about)
         said = "\n".join(f"    {line}" for line in self.said)
         page = f"# One GPU\n\n{progress(self.runs)}\nThe last call:\n\n{said}\n"
@@ -119,7 +116,6 @@ class Day:
 
 
 def mazes(day: Day, suites: dict[str, Sequence[str]] = SUITES) -> None:
-    """Tests, speed, then one run after another."""
     for name, words in suites.items():
         day.attempt(name, tested, day, name, words)
     given = (day.plan, day.folder, "bench", day.until(BENCH))
@@ -148,7 +144,6 @@ PROGRAMMES = {"mazes": (mazes, "f_grpo", "gpu"), "ladder": (ladder, "study", "la
 
 
 def tested(day: Day, name: str, words: Sequence[str]) -> str:
-    """Run tests in a process of their own and return their last line."""
     needed = ("pytest", "verl", "vllm") if name == "tests/cluster" else ("pytest",)
     if lacking := [package for package in needed if util.find_spec(package) is None]:
         return f"not run without {', '.join(lacking)}"
@@ -169,8 +164,8 @@ def called(day: Day, name: str, command: Sequence[str], share: float) -> str:
 
 
 def widths(day: Day) -> str:
-    """Time how long vLLMs on 1, 2 and 4 GPUs decode one sequence and many, with weights of 7B, for
-    the prediction of how many GPUs share one (common/sweeps/cost.py)."""
+    """Time how long vLLMs on 1, 2 and 4 GPUs decode one sequence and many, with weights of 7B, to
+    predict how many GPUs share an engine (common/sweeps/cost.py)."""
     program, rows = Path(sys.executable).with_name("vllm"), []
     if not program.exists():
         return "not run without vllm"
@@ -188,8 +183,8 @@ def widths(day: Day) -> str:
 
 
 def side_by_side(runs: list[Experiment], end: float, workers: int) -> None:
-    """Train `runs` until the time `end`, or continue their training, in `workers` processes that
-    share the GPU; one worker is this process. Raises UserError that names the failed ones."""
+    """Train `runs`, or continue them, until the time `end`, in `workers` processes that share the
+    GPU; one worker is this process. Raises UserError that names the failed ones."""
     left = [x for x in runs if not done(x)]
     if workers > 1 and left:
         run_all([Call(x.run_id, train, (x, end)) for x in left], min(workers, len(left)))
@@ -199,7 +194,6 @@ def side_by_side(runs: list[Experiment], end: float, workers: int) -> None:
 
 
 def passes(day: Day, x: Experiment) -> bool:
-    """Return whether a base model passes the gate (START), and tell if it does not."""
     path = x.path / "eval" / "step-00000.csv"
     if not path.exists():
         day.tell(f"{x.run_id}: no base model yet")
@@ -221,7 +215,6 @@ def kept(day: Day) -> None:
 
 
 def tables_of_the_ladder(day: Day) -> None:
-    """Write the ladder's rows, counts and tables to <folder>/study_ladder/."""
     from papers.study.figures import tabulate
 
     paper = day.runs[0].paper

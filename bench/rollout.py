@@ -2,14 +2,13 @@
 `model.generate`.
 
 Both read the same left-padded prompts and sample as many responses per prompt from the plain
-softmax (temperature 1, no top-k, no top-p) with the same limit. Both count real tokens, up to and
-including the end token. 256 sequences are a training step (32 prompts x 8), 2048 an evaluation
-batch (8 x 256). Weights are random: where the end token can be drawn, each token is one with
-probability 1 in 64 or so, and the responses differ in length.
+softmax with the same limit; both count real tokens, the end token included. 256 sequences are a
+training step (32 prompts x 8), 2048 an evaluation batch (8 x 256). Weights are random: where the
+end token can be drawn, each token is one with probability 1 in 64 or so.
 
 The peer runs in its fastest way on a CPU: sdpa attention and the default, growing cache, under
 inference_mode. Its static cache takes 2.7 times as long, eager attention 1.4 times, continuous
-batching 20 times (256 sequences). The peer steps finished rows until the last row ends; ours drops
+batching 20 times (256 sequences). The peer steps finished rows until the last ends; ours drops
 them.
 """
 
@@ -31,7 +30,7 @@ SMALL = dict(hidden_size=512, layers=4, heads=8, kv_heads=4, intermediate_size=1
 
 
 def run(rounds: int = 3) -> list[dict]:
-    """Return rows for the tiny model, with its own ends and at fixed length, and a larger one."""
+    """Return rows for the tiny model, with its own ends and at fixed length, and a larger model."""
     x, tokenizer = load([], "f_grpo"), pretrain.tokenizer()
     texts = [prompt.text for prompt in resolve(x.data.train, "data.train")()]
     tiny = pretrain.random_model(x.model.pretrain, tokenizer).eval()
@@ -58,7 +57,7 @@ def tokens_per_second(
     model, peer, ids, mask, *, rounds: int, group: int, limit: int, eos_id: int, dtype=None
 ) -> list[float]:
     """Return the median rates of both sides. `dtype` is what ours samples in; None: the model's.
-    Each round has seeds of its own; the first round loads kernels and is not counted."""
+    Each round has other seeds; the first loads kernels and is not counted."""
     counts = {"ours": [], "peer": []}
 
     def ours():

@@ -29,7 +29,7 @@ PROMPTS, SAMPLES, TOKENS = 8, 8, 32
 
 
 def run(rounds: int = 3, steps: int = 15, warm_up: int = 5) -> list[dict]:
-    """Return two rows: our step beside TRL's, and TRL's with F-GRPO beside TRL's. Each round has
+    """Return two rows: our step against TRL's, and TRL's with F-GRPO against TRL's. Each round has
     `steps` steps of each side; its first `warm_up` are not counted."""
     times: dict[str, list[float]] = {"ours": [], "TRL": [], "TRL with F-GRPO": []}
     for _ in range(rounds):
@@ -48,14 +48,12 @@ def run(rounds: int = 3, steps: int = 15, warm_up: int = 5) -> list[dict]:
 
 
 def ours(x: Experiment, folder: Path, steps: int) -> list[float]:
-    """Return the seconds of each step of the local backend."""
     loop = Loop(x, folder, lambda pairs: [verify(*pair) for pair in pairs], prompts(x))
     with jsonl_appender(folder / "metrics.jsonl", keep_until_step=0) as append:
         return [timed(lambda: append(loop.one_step(loop.step + 1))) for _ in range(steps)]
 
 
 def trl(x: Experiment, name: str, folder: Path, steps: int) -> list[float]:
-    """Return the seconds of each step of TRL's trainer: its own GRPO, or a method of ours in it."""
     from datasets import Dataset
     from transformers import TrainerCallback
     from trl import GRPOConfig, GRPOTrainer

@@ -1,4 +1,4 @@
-"""The math verifier behind its pool of two workers, compared with calling math-verify once per
+"""The math verifier behind its pool of two workers, compared with a call of math-verify per
 response."""
 
 import random
@@ -39,7 +39,6 @@ def run(rounds: int = 3) -> list[dict]:
 
 
 def math_verify_reward(response: str, gold: str) -> float:
-    """Return math-verify's reward, called as in its README: gold first."""
     from math_verify import parse, verify
 
     return float(verify(parse(f"\\boxed{{{gold}}}"), parse(response)))

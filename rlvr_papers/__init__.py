@@ -1,8 +1,7 @@
 """The library of common/api.py under a name that nobody else uses, and the command `rlvr`.
 
-The distribution installs the packages `common`, `papers`, `configs` and `slurm`. A project of your
-own may use these names too, so this package raises ImportError at once if another `common` comes
-first.
+The distribution installs the packages `common`, `papers`, `configs` and `slurm`. Your project may
+use these names too, so this package raises ImportError at once if another `common` comes first.
 """
 
 import sys

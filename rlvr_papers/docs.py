@@ -1,10 +1,9 @@
-"""Write the generated tables of the documentation.
+"""Write the generated tables of the documentation from the committed results.
 
     make docs
 
-README.md has a table of the papers' claims, docs/evidence.md the counts of verdicts, and
-docs/cluster-week.md what reruns take, all from the committed results. docs/speed.md has the public
-runs, and the papers' READMEs have the deviations in the papers' configurations.
+README.md: the papers' claims; docs/evidence.md: counts of verdicts; docs/cluster-week.md: what
+reruns take; docs/speed.md: public runs; the papers' READMEs: deviations in their configurations.
 """
 
 from dataclasses import replace
@@ -43,7 +42,7 @@ def pages() -> dict[str, str]:
 
 def public_runs() -> pd.DataFrame:
     """Return configs/public_runs.csv with `low` and `high`, the predicted seconds a step without
-    evaluations. `tokens_low` and `tokens_high` are the mean response lengths assumed for it."""
+    evaluations; `tokens_low` and `tokens_high` are the mean response lengths assumed for it."""
     one = load(["experiment=cluster/qwen7b_grpo"], "f_grpo")
     stored, a = pd.read_csv(ROOT / "configs" / "public_runs.csv"), assumptions()
     for i, row in enumerate(stored.to_dict("records")):
@@ -69,9 +68,9 @@ def gpu_hours() -> pd.DataFrame:
 
 def rerun(paper: str, part: str, seeds: int) -> dict:
     """Return a row of gpu_hours.csv. `part` is a table of the paper's launch.py, on that table's
-    profile, or "all", the scale `cluster` on one node of 8 H100. `claims` is the number of those
-    that hold in print by the cells that the rows rerun and that were simulated, and `recognised`
-    the mean share of faithful reruns in which one of them holds (common/report/power.py)."""
+    profile, or "all", the scale `cluster` on one node of 8 H100. `claims` counts those that hold in
+    print by the cells that the rows rerun and that were simulated, `recognised` is the mean share
+    of faithful reruns in which a claim of these holds (common/report/power.py)."""
     from slurm import cost
     from slurm.launch import tables_of
     from slurm.tables import Table, Wanted, chosen
