@@ -39,15 +39,15 @@ def stability(log: pd.DataFrame) -> dict[str, float]:
 
 def tracked(log: pd.DataFrame) -> dict[str, float]:
     """Return the means over the first TRACKED steps of all that a run logs of its covariances
-    (common/losses/contributions.py), each step's of its own tokens. Empty where it logs none."""
+    (common/losses/contributions.py), each step's of its own tokens."""
     columns = [name for name in log if name.startswith("covariance_")]
     return log.loc[log["step"] <= TRACKED, columns].mean().dropna().to_dict()
 
 
 def logged_rows(root: Path, rows: pd.DataFrame) -> list[pd.DataFrame]:
     """Return how stable the entropy of the cluster runs is and how their covariances are spread, in
-    tables such as "table2, logged", and Table 1, whose magnitudes are read as the thresholds that
-    a share of the tokens reaches (INC032)."""
+    tables such as "table2, logged", and Table 1, whose magnitudes are read as the thresholds that a
+    share of the tokens reaches (INC032)."""
     found = logged(root, "cov_grpo", rows, lambda log: stability(log) | tracked(log))
     at = found["metric"].str.extract("covariance_(.+)_at_(.+)")
     share = at[1].astype(float).map("percentile {:.2%}".format)
@@ -59,10 +59,9 @@ def covariance_rows(root: Path) -> list[pd.DataFrame]:
     """Return the tables of covariance/tables.py as rows of table "covariance", one for each seed.
 
     method: the mean in the covariance (token, sequence), or the reading of the weights; benchmark:
-    "all" or "active" tokens, the kind of a step (plain, adamw), or "weights". The metric
-    "contribution top 1%" is in percent of sum |c|, "positive_covariance 1% (threshold)" is Table
-    1's, and mean_active and the other statistics of weights are means over steps.
-    Raises UserError for tables of an older version, which do not start with the seed.
+    "all" or "active" tokens, the kind of a step (plain, adamw), or "weights". "contribution top 1%"
+    is in percent of sum |c|, "positive_covariance 1% (threshold)" is Table 1's, and the weights'
+    statistics are means over steps. Raises UserError for tables of an older version.
     """
     folder = root / "cov_grpo" / "covariance"
     if not (folder / "steps.csv").exists():

@@ -25,10 +25,9 @@ def by_group(
     """Return CW-GRPO's weights with all means and sums taken over the group of one prompt.
 
     Sec 2.3 prints them so (sum_{j=1}^G); `gaussian_kernel` of common/losses takes both over the
-    mini-batch. The two differ where groups have no gradient: over the mini-batch, the tokens of
-    such groups have c = 0 and the largest weight, which leaves less than 1, on average, for the
-    tokens with a gradient. Rows are prompt-major, in whole groups of `group_size`.
-    Raises UserError if the rows do not divide into groups.
+    mini-batch. There the tokens of groups without a gradient have c = 0 and the largest weight,
+    which leaves less than 1, on average, for the tokens with a gradient. Rows are prompt-major, in
+    whole groups of `group_size`. Raises UserError if the rows do not divide into groups.
     """
     rows = len(log_prob)
     require(rows % group_size == 0, "token_weights.group_size", group_size, f"must divide {rows}")
@@ -39,15 +38,15 @@ def by_group(
 
 
 def weight_summary(weights: torch.Tensor, advantages: torch.Tensor, mask: torch.Tensor) -> dict:
-    """Return statistics of how token weights (B, T) change the update.
-
-    advantages is (B, 1) or (B, T). The statistics are:
+    """Return statistics of how token weights (B, T) change the update; advantages is (B, 1) or
+    (B, T).
 
     mean_active     mean over the active tokens (A != 0), the only ones with a gradient: the factor
                     that the weights put on the effective learning rate
     damped          percent of active tokens with less than half of their largest weight
     padded          padded size over real tokens: the author's repository normalises by the padded
                     size, which raises the learning rate by this factor
+
     Without an active token, mean_active and damped are missing (None).
     """
     real = mask > 0
@@ -66,12 +65,9 @@ def weight_summary(weights: torch.Tensor, advantages: torch.Tensor, mask: torch.
 
 
 def agreement(predicted: pd.Series, measured: pd.Series) -> dict:
-    """Return how well a prediction agrees with a measured drift.
-
-    It has the correlation, the percentage of equal signs, and the factor `slope` of the least
-    squares fit measured = slope x predicted through the origin. The correlation is missing (None)
-    if one of the two does not vary, and the slope if all predictions are 0.
-    """
+    """Return how well a prediction agrees with a measured drift: the correlation, the percentage of
+    equal signs, and the `slope` of the least squares fit measured = slope x predicted. The
+    correlation is None if one of the two does not vary, the slope if all predictions are 0."""
     varies = predicted.std() > 0 and measured.std() > 0
     square = (predicted**2).sum()
     return {

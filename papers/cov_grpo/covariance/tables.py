@@ -1,19 +1,20 @@
 """Covariance statistics of real rollouts (sec 2.2): Fig. 3, Table 1, weights, entropy drift.
 
-`run` trains the experiment for `steps` rollout steps with the local backend's own loop. At each
-step, before the update, it computes the covariances of all tokens and the weights that each reading
-of the method would give them. Then it measures the entropy on the states just visited before and
-after the update, and, from the same parameters, after one plain gradient step of size eta.
+`run` trains the experiment for `steps` rollout steps with the local backend's loop. At each step,
+before the update, it computes the covariances of all tokens and the weights that each reading of
+the method would give them. Then it measures the entropy on the states just visited before and after
+the update, and, from the same parameters, after one plain gradient step of size eta.
 
-Each seed has a run of its own in <results_dir>/cov_grpo/covariance-<hash>/, from the base model of
-that seed. The folder covariance/ gathers their tables for figures and
-claims, with the seed as the first column:
+Each seed has a run in <results_dir>/cov_grpo/covariance-<hash>/, from that seed's base model. The
+folder covariance/ gathers their tables, with the seed as the first column:
+
     cumulative.csv   mean, tokens, share, contribution            Fig. 3
     percentiles.csv  mean, tokens, reading, side, share, value    Table 1
     weights.csv      step, reading and formulas.weight_summary
     steps.csv        step, covariance, entropy, predicted and measured drifts
-`mean` is the mean in the covariance: token or sequence. `tokens` is all or active (those of groups
-with a gradient).
+
+`mean` is the mean in the covariance: token or sequence. `tokens` is all or active (of groups with a
+gradient).
 """
 
 from dataclasses import asdict
@@ -39,11 +40,8 @@ READINGS = ("threshold", "mean")  # of Table 1's percentiles (INC032)
 
 
 def run(config: Covariance) -> Path:
-    """Measure the seeds that are not stored yet and gather the tables of all requested seeds.
-
-    Return the folder of the gathered tables. Raises UserError for an invalid experiment before
-    anything is computed.
-    """
+    """Measure the seeds that are not stored yet and return the folder of all seeds' gathered
+    tables. Raises UserError for an invalid experiment before anything is computed."""
     runs = {seed: experiment(config, seed) for seed in config.seeds}
     stored = {seed: stored_run(config, x) for seed, x in runs.items()}
     folder = Path(config.results_dir) / "cov_grpo" / "covariance"
@@ -55,14 +53,13 @@ def run(config: Covariance) -> Path:
 
 
 def experiment(config: Covariance, seed: int) -> Experiment:
-    """Return the experiment that is trained with a seed, from the base model of that seed."""
     where = [f"experiment={config.row}", f"optim.steps={config.steps}"]
     where += [f"results_dir={config.results_dir}", *config.overrides, f"seed={seed}"]
     return load(where, "cov_grpo")
 
 
 def stored_run(config: Covariance, x: Experiment) -> Path:
-    """Return the folder of one seed's tables, and measure them first if they are not stored."""
+    """Return the folder of one seed's tables, measured first if they are not stored."""
     asked = asdict(config) | {"seed": x.seed}
     shared = {key: asked[key] for key in asked if key not in ("seeds", "results_dir")}
     identity = {"command": shared, "experiment": x.identity}
@@ -77,7 +74,6 @@ def stored_run(config: Covariance, x: Experiment) -> Path:
 
 
 def measure(x: Experiment, config: Covariance, folder: Path) -> dict:
-    """Train `config.steps` steps of the experiment `x` and return the tables by name."""
     torch.set_num_threads(x.threads)
     values, steps = {mean: [] for mean in MEANS}, []
     active, summaries = [], []
@@ -118,7 +114,6 @@ def rollout(loop, step: int):
 
 
 def readings(batch, advantages) -> dict:
-    """Return the token weights (B, T) under each reading of the method, by the reading's name."""
     given = (batch.log_probs, batch.log_probs, advantages, batch.mask)
     return {
         "token mean": gaussian_kernel(*given, mean="token"),
@@ -128,12 +123,12 @@ def readings(batch, advantages) -> dict:
 
 
 def drifts(loop, batch, advantages, eta: float) -> dict:
-    """Take a plain step and the loop's own step, and return the entropy changes of both.
+    """Take a plain step and the loop's step from the same parameters; the loop continues from its
+    step.
 
-    The row has `entropy` on the batch's states before a step, its change by the loop's own step
-    (`measured_adamw`) and by the plain gradient step (`measured_plain`), and `eta`, the requested
-    size of the plain step times the factor of gradient clipping. Both start from the same
-    parameters; the loop continues from its own step.
+    Return `entropy` on the batch's states before, its change by the loop's step (`measured_adamw`)
+    and by the plain one (`measured_plain`), and `eta`, the requested size of the plain step times
+    the factor of gradient clipping.
     """
     before = entropy(loop, batch)
     start = {name: value.clone() for name, value in loop.model.state_dict().items()}
@@ -153,10 +148,7 @@ def drifts(loop, batch, advantages, eta: float) -> dict:
 
 
 def entropy(loop, batch) -> float:
-    """Return the exact entropy of the current policy in the states of `batch`, in nats.
-
-    It is a mean over tokens.
-    """
+    """Return the policy's mean exact entropy over the tokens of `batch`, in nats."""
     parts = [batch.prompts(i, i + 1) for i in range(len(batch.prompt_ids))]  # a group's logits fit
     with torch.no_grad():
         values = torch.cat([log_probs(loop.model, x, loop.x.sampling.reported)[1] for x in parts])
@@ -188,6 +180,5 @@ def table1(pooled: dict, active, shares: list[float]):
 
 
 def subsets(pooled: dict, active) -> list[tuple]:
-    """Return (mean, tokens, covariances) for each mean, of all tokens and of the active ones."""
     kinds = (("all", slice(None)), ("active", active))
     return [(mean, tokens, c[kind]) for mean, c in pooled.items() for tokens, kind in kinds]
