@@ -6,7 +6,6 @@ import pandas as pd
 
 
 def own_rows(root: Path) -> list[pd.DataFrame]:
-    """Return the result rows of the simulation and of the theory."""
     return [simulation_rows(root), theory_rows(root)]
 
 
@@ -14,8 +13,7 @@ def simulation_rows(root: Path) -> pd.DataFrame:
     """Return the categorical simulation as result rows: method "gamma=g" and benchmark "N=n", one
     row for each seed, step and metric. Only the reading score_adam is taken.
 
-    Table "simulation at Q_pos=0.9" holds M_ret at the step where Q_pos first reaches 0.9, for the
-    runs that reach it. Empty without results of the simulation.
+    Table "simulation at Q_pos=0.9" holds M_ret at the step where Q_pos first reaches 0.9.
     """
     path = root / "f_grpo" / "simulation" / "trajectory.csv.gz"
     if not path.exists():
@@ -37,17 +35,15 @@ def simulation_rows(root: Path) -> pd.DataFrame:
 
 
 def theory_rows(root: Path) -> pd.DataFrame:
-    """Return the theory as result rows of the table "theory", without a seed. Empty without results
-    of the theory.
+    """Return the theory as result rows of the table "theory", without a seed.
 
-    pr_tail_miss            Lemma 3.1, by mu, tau and N
-    of random groups by N, at eta = 0.01 (Prop. 3.2, method "Eq. 13"):
-    error                   largest |Eq. 13 - exact| in percent of the largest exact change
-    shrinks                 percent of groups in which Q_u,pos falls while Q_pos rises
-    both_negative           percent of those with S_R > 0 in which both terms of Eq. 13 are negative
-    of random policies (App. B, method: the expected mass, or S_R and the rewards):
-    stderrs_off             largest distance of Eqs. 18 and 19 from drawn groups
-    rise_low, rise_high     the least and the largest change from X = k to k + 1
+    pr_tail_miss            Lemma 3.1, by mu, tau and N of random groups by N, at eta = 0.01 (Prop.
+    3.2, method "Eq. 13"): error                   largest |Eq. 13 - exact| in percent of the
+    largest exact change shrinks                 percent of groups in which Q_u,pos falls while
+    Q_pos rises both_negative           percent of those with S_R > 0 in which both terms of Eq. 13
+    are negative of random policies (App. B, method: the expected mass, or S_R and the rewards):
+    stderrs_off             largest distance of Eqs. 18 and 19 from drawn groups rise_low, rise_high
+    the least and the largest change from X = k to k + 1
     """
     folder = root / "f_grpo" / "theory"
     if not (folder / "lemma_b1.csv").exists():  # the last one that is written

@@ -1,8 +1,8 @@
 """App. H.3's choice of gamma, repeated on cluster runs: the paper takes the gamma with the highest
 "average in-domain math pass@1 at the best checkpoint".
 
-Runs with the chosen exponents are rows of Table 1. Runs with the other exponents belong to the
-scales `cluster_v2` (Table 6) and `cluster_sweeps`. A run's exponent is read from its configuration.
+Chosen exponents are rows of Table 1; others belong to the scales `cluster_v2` (Table 6) and
+`cluster_sweeps`. A run's exponent is read from its configuration.
 """
 
 from pathlib import Path
@@ -25,8 +25,8 @@ KEPT = [*GROUP, "gamma", "seed", "step", "value", "best", "chosen", "printed_gam
 
 
 def curves(root: Path, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return every math pass@1 evaluation along the training of the focal runs whose folders are
-    there: model, method (without its exponent), gamma, seed, benchmark, metric, step, value."""
+    """Return every math pass@1 along the training of the focal runs whose folders are there: model,
+    method (without its exponent), gamma, seed, benchmark, metric, step, value."""
     mine = rows[rows["benchmark"].isin(SETS) & (rows["metric"] == "pass@1")]
     mine = mine[mine["method"].str.startswith("F-")]
     known = {}
@@ -43,9 +43,8 @@ def choice(found: pd.DataFrame) -> pd.DataFrame:
     """Return the columns KEPT without `printed_gamma`, for one model and method.
 
     `value` is the mean over the math sets at each step, `best` marks the best step of each run, and
-    `chosen` marks the gamma whose value at the best step, averaged over seeds, is highest (the
-    smallest gamma of a tie). Where runs differ in length, the best step is searched up to the end
-    of the shortest run.
+    `chosen` the gamma whose value there, averaged over seeds, is highest (the smallest of a tie).
+    The best step is searched up to the end of the shortest run.
     """
     runs = found.groupby(["gamma", "seed"])
     shortest = int(runs["step"].max().min())
@@ -62,8 +61,8 @@ def choice(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def printed() -> dict[tuple[str, str], float]:
-    """Return the printed exponent of each (model, method), from Table 6 and from Table 7 of the
-    second version."""
+    """Return the printed exponent of each (model, method), from Tables 6 and 7 of the second
+    version."""
     table = pd.read_csv(ROOT / "papers" / "f_grpo" / "published" / "hyperparameters.csv", dtype=str)
     rows = table[(table["scope"] == "gamma") & table["parameter"].str.contains(" F-")]
     named = rows.set_index("parameter")["value"].astype(float)
@@ -72,7 +71,7 @@ def printed() -> dict[tuple[str, str], float]:
 
 def draw(root: Path, cells: pd.DataFrame, cluster: Gathered) -> list[Figure]:
     """Draw the curves of every model and method that was trained with all swept exponents. The
-    caption says which exponent each of them chooses. cells: not used here."""
+    caption says which exponent each of them chooses."""
     name, known = f"{PREFIX}gamma", printed()
     groups = {key: part for key, part in curves(root, cluster.rows).groupby(GROUP, sort=False)}
     whole = {key: part for key, part in groups.items() if {*SWEPT} <= {*part["gamma"]}}

@@ -1,5 +1,4 @@
-"""Figs 6 and 7 of the second version (App. K), drawn from the maze runs of SCALE=gpu together with
-the other figures of cluster runs."""
+"""Figs 6 and 7 of the second version (App. K), from the maze runs of SCALE=gpu."""
 
 import re
 from pathlib import Path
@@ -28,7 +27,7 @@ FIG7 = ["method", "N", "curve", "step", "seed", "value"]
 
 def draw(root: Path, cells: pd.DataFrame, cluster: Gathered) -> list[Figure]:
     """Draw both figures as <root>/f_grpo/figures/cluster_maze_*. Return for each its caption, or
-    the reason why it was left out. cells: not used here; cluster: the gathered cluster runs."""
+    the reason why it was left out."""
     mine = cluster.rows[cluster.rows["table"] == TABLE]
     parts = mine["method"].str.extract(NAMED)
     mine = mine.assign(setting=parts["name"].fillna(mine["method"]), N=parts["N"].astype(float))
@@ -36,8 +35,7 @@ def draw(root: Path, cells: pd.DataFrame, cluster: Gathered) -> list[Figure]:
 
 
 def fig6(root: Path, rows: pd.DataFrame) -> Figure:
-    """Draw -log(pass@k) after the last step against N: one panel for each k of KS that was
-    evaluated."""
+    """Draw -log(pass@k) after the last step against N, with a panel for each evaluated k of KS."""
     name = f"{PREFIX}maze_fig6"
     passes = rows[(rows["benchmark"] == TABLE) & rows["metric"].isin([f"pass@{k}" for k in KS])]
     passes = passes[passes["step"] == passes.groupby("run_id")["step"].transform("max")]
@@ -76,7 +74,8 @@ def fig6(root: Path, rows: pd.DataFrame) -> Figure:
 
 
 def fig7(root: Path, rows: pd.DataFrame) -> Figure:
-    """Draw training reward, pass@1 and pass@(largest k) along training: one column for each N."""
+    """Draw training reward, pass@1 and pass@(largest k) along training, with a column for each
+    N."""
     name = f"{PREFIX}maze_fig7"
     passes = rows[(rows["benchmark"] == TABLE) & rows["metric"].str.match(r"pass@\d+$")]
     lacking = _lacking(passes)
@@ -132,7 +131,7 @@ def _shares(passes: pd.DataFrame, k: float) -> pd.DataFrame:
 
 
 def _rewards(root: Path, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the share of right rollouts as means of ten steps, for the runs whose folders are
+    """Return the share of right rollouts as means of ten steps, for runs whose folders are
     there."""
     parts = [pd.DataFrame(columns=["method", "N", "step", "seed", "value"])]
     for run, log in logs(root, "f_grpo", rows):

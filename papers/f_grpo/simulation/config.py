@@ -1,4 +1,4 @@
-"""The settings of the simulation, with checks of their values."""
+"""The settings of the simulation, with checks."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal

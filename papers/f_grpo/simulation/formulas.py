@@ -5,11 +5,8 @@ import torch
 
 
 def draw(cdf, uniforms):
-    """Return actions drawn by inverse CDF, a_j = min{i : u_j cdf_A < cdf_i}.
-
-    cdf (S, A), uniforms (S, N) -> indices (S, N), in no particular order. `cdf` need not be
-    normalised.
-    """
+    """Return actions drawn by inverse CDF, a_j = min{i : u_j cdf_A < cdf_i}: cdf (S, A), not
+    necessarily normalised, uniforms (S, N) -> indices (S, N), in no particular order."""
     # numpy sorts, and searches sorted keys, several times faster than torch
     scaled = np.sort((uniforms * cdf[:, -1:]).numpy(), axis=1)
     rows = zip(cdf.numpy(), scaled, strict=True)
@@ -53,9 +50,9 @@ def gradient(counts, p, *, objective: str, correct: int, R_c: float, R_w: float,
 def ascend(
     z, grad, m, v, step: int, *, optimizer: str, lr: float, betas, eps: float, weight_decay: float
 ):
-    """Take one ascent step on z, in place.
+    """Take one ascent step on z, in place. m and v are Adam's moments, updated in place; `step`
+    counts from 1; grad may be overwritten.
 
-    m and v are Adam's moments, updated in place; `step` counts from 1; grad may be overwritten.
     sgd: z += lr grad. adam: z += lr mhat / (sqrt(vhat) + eps). adamw: z *= 1 - lr weight_decay,
     then the step of adam.
     """
@@ -75,10 +72,9 @@ def ascend(
 def metrics(p, p_0) -> dict:
     """Return Q_pos, M_ret and entropy (nats) of one policy, all in float64.
 
-    p is (A,); p_0 (correct,) holds the initial probabilities of the correct actions.
-
-    Q_pos = sum_{a correct} p(a) (Eq. 6);
-    M_ret = 1 - sum_{a correct} max(0, p_0(a) - p(a)) / sum_{a correct} p_0(a) (Eq. 26).
+    p is (A,); p_0 (correct,) holds the initial probabilities of the correct actions. Q_pos = sum_{a
+    correct} p(a) (Eq. 6); M_ret = 1 - sum_{a correct} max(0, p_0(a) - p(a)) / sum_{a correct}
+    p_0(a) (Eq. 26).
     """
     kept = p[: len(p_0)]
     return {

@@ -1,12 +1,11 @@
 """F-GRPO's categorical simulation (App. J, Figure 4): ascent on a softmax over 128,000 actions.
 
 Each step draws N actions from p = softmax(z), gives them r~_j = R_j - mean_k R_k, scales the
-objective by g = (1 - mu_pos)^gamma (Eq. 15) and takes one ascent step on the logits z. The
-objective and the optimiser can be read in several ways; a reading is named
-`<objective>_<optimizer>`. The paper prints L = (1/N) sum_j r~_j p_j and "gradient ascent"
-(`printed_sgd`), whose steps are far too small to move anything at lr = 1e-2. The default,
-`score_adam`, uses log p_j in place of p_j and Adam without weight decay. It is our choice, not the
-paper's.
+objective by g = (1 - mu_pos)^gamma (Eq. 15) and takes one ascent step on the logits z. A reading of
+the objective and the optimiser is named `<objective>_<optimizer>`. The paper prints L = (1/N) sum_j
+r~_j p_j and "gradient ascent" (`printed_sgd`), whose steps are far too small to move anything at
+lr = 1e-2. The default, `score_adam`, with log p_j in place of p_j and Adam without weight decay, is
+our choice, not the paper's.
 
 Correct actions come first, with the anchor at index 0. In shapes, S is the number of seeds and A
 the number of actions.
@@ -36,9 +35,8 @@ COLUMNS = [*KEYS, "step", *METRICS]
 def simulate(config: Simulation, *, N: int, gamma: float, seeds: list[int]):
     """Return the recorded rows of one (reading, gamma, N), with the columns COLUMNS.
 
-    The rows of a seed depend on the seed, N, gamma and the configuration only, not on the other
-    seeds in the same call. Every gamma sees the same uniform numbers. State is float32; sampling
-    and metrics are float64.
+    A seed's rows depend on the seed, N, gamma and the configuration only. Every gamma sees the same
+    uniform numbers. State is float32; sampling and metrics are float64.
     """
     torch.set_flush_denormal(True)  # unsampled actions' moments decay to denormals, which are slow
     z = torch.full((len(seeds), config.actions), config.incorrect_logit)
@@ -75,8 +73,8 @@ def run(config: Simulation) -> Path:
     """Run the parts that are not stored yet; return the folder of {final,trajectory}.csv.gz.
 
     Sweeps that differ only in reading, gamma, N and seeds share one run folder,
-    `simulation-<hash>`, with one file for each (reading, gamma, N, seed). trajectory holds all of
-    these files in order, final their last steps. A sweep that was killed resumes where it was.
+    `simulation-<hash>`, with one file for each. trajectory holds all of them in order, final their
+    last steps. A sweep that was killed resumes where it was.
     """
     varied = ("objective", "optimizer", "N", "gamma", "seeds", "workers", "results_dir")
     shared = {key: value for key, value in asdict(config).items() if key not in varied}
@@ -111,7 +109,6 @@ def _file(units: Path, config: Simulation, N: int, gamma: float, seed: int) -> P
 
 
 def _computed(config: Simulation, missing: list):
-    """Yield (part, rows) of each missing part (N, gamma, seed) when it is finished."""
     if config.workers == 1:
         for part in missing:
             yield part, _one_thread(config, *part)

@@ -1,8 +1,5 @@
-"""Figures 1a, 2, 3 and 5 of F-GRPO.
-
-The paper does not print mu_pos and tau of Fig. 1a, rho of Fig. 2 or gamma of Fig. 3. The values
-used here are our choice.
-"""
+"""Figures 1a, 2, 3 and 5 of F-GRPO. The paper does not print mu_pos and tau of Fig. 1a, rho of Fig.
+2 or gamma of Fig. 3: these values are our choice."""
 
 from pathlib import Path
 
@@ -35,8 +32,8 @@ def fig1a(path: Path) -> None:
 
 
 def fig2(path: Path) -> None:
-    """Draw Pr(B_tau) against N for three mu_pos: one curve for each rho = tau / mu_pos, with a star
-    at its peak."""
+    """Draw Pr(B_tau) against N for three mu_pos, with a curve for each rho = tau / mu_pos and a
+    star at its peak."""
     N, rhos, rows = group_sizes(4096, 8), (0.3, 0.1, 0.03, 0.01, 0.001), []
     figure, axes = panels(3, sharey=True)
     for axis, mu in zip(axes[0], (0.8, 0.5, 0.2), strict=True):
@@ -76,7 +73,7 @@ def fig3(path: Path) -> None:
 
 
 def fig5(path: Path) -> None:
-    """Draw Pr(B_tau) of one non-anchor correct action of App. J, on a linear and on a logarithmic
+    """Draw Pr(B_tau) of one non-anchor correct action of App. J, with linear and logarithmic
     axis."""
     mu, tau, N = 0.64, 6.3e-5, group_sizes(2**18, 8)
     curve = formulas.pr_tail_miss(mu, tau, N)
@@ -99,8 +96,7 @@ def fig5(path: Path) -> None:
 
 
 def group_axis(axis, largest: int, step: int = 2) -> None:
-    """Put group sizes on a base-2 logarithmic x axis. The labels are plain numbers up to a largest
-    size of 4096, else powers of 2."""
+    """Put group sizes on a base-2 logarithmic x axis."""
     exponents = np.arange(0, int(np.log2(largest)) + 1, step if largest <= 4096 else 3)
     names = [str(2**e) if largest <= 4096 else f"$2^{{{e}}}$" for e in exponents]
     axis.set_xscale("log", base=2)

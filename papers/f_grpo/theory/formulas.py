@@ -1,11 +1,11 @@
 """Closed forms of F-GRPO (arXiv 2602.06717v1): tail-miss probability, mass balance, focal weight.
 
-Pure functions on numpy arrays. Trajectory level (Sec. 3.1, App. A): mu_pos is the success
-probability of a prompt, tau the mass of its rare-correct answers, N the group size. Categorical
-level (Sec. 2.3, 3.2, App. B-D): p is a softmax policy over V actions, `correct` the mask of the
-correct ones, `sampled` the mask of the distinct actions drawn, so A = sampled & correct, B =
-sampled & ~correct, U = ~sampled. All probabilities are float64. How p moves over many steps is not
-covered: see the simulation of App. J, whose update rule also differs from Eq. 7.
+Pure functions on numpy arrays in float64. Trajectory level (Sec. 3.1, App. A): mu_pos is the
+success probability of a prompt, tau the mass of its rare-correct answers, N the group size.
+Categorical level (Sec. 2.3, 3.2, App. B-D): p is a softmax policy over V actions, `correct` the
+mask of the correct ones, `sampled` the mask of the distinct actions drawn, so A = sampled &
+correct, B = sampled & ~correct, U = ~sampled. How p moves over many steps is not covered: see the
+simulation of App. J, whose update rule also differs from Eq. 7.
 """
 
 from typing import NamedTuple
@@ -23,25 +23,22 @@ Array = NDArray[np.float64]
 def pr_active(mu_pos: ArrayLike, N: ArrayLike) -> Array:
     """Return the probability that a group has both correct and wrong answers (Eq. 9).
 
-    Pr(A_N) = 1 - mu_pos^N - (1 - mu_pos)^N
-
-    Arguments broadcast; 0 < mu_pos < 1.
+    Pr(A_N) = 1 - mu_pos^N - (1 - mu_pos)^N,  0 < mu_pos < 1
     """
     mu_pos = np.asarray(mu_pos, float)
     return _mixed(np.minimum(mu_pos, 1 - mu_pos), N)
 
 
 def pr_tail_miss(mu_pos: ArrayLike, tau: ArrayLike, N: ArrayLike) -> Array:
-    """Return the probability that a group is mixed and holds no rare-correct answer.
+    """Return the probability that a group is mixed and holds no rare-correct answer (Lemma 3.1, Eq.
+    11).
 
-    This is Lemma 3.1, Eq. 11:
+        Pr(B_tau) = (1-tau)^N - (mu_pos-tau)^N - (1-mu_pos)^N
+                  = (1-tau)^N [1 - s^N - (1-s)^N],  s = (mu_pos-tau)/(1-tau)
 
-    Pr(B_tau) = (1-tau)^N - (mu_pos-tau)^N - (1-mu_pos)^N
-              = (1-tau)^N [1 - s^N - (1-s)^N],  s = (mu_pos-tau)/(1-tau)
-
-    where s is the success probability given that no answer is rare-correct. The second form is the
-    one computed, because the three terms of the first cancel numerically. Arguments broadcast;
-    tau = 0 gives Pr(A_N), tau = mu_pos gives 0; 0 <= tau <= mu_pos.
+    s is the success probability given that no answer is rare-correct. The second form is computed,
+    because the terms of the first cancel numerically. tau = 0 gives Pr(A_N), tau = mu_pos gives 0;
+    0 <= tau <= mu_pos.
     """
     mu_pos, tau = np.asarray(mu_pos, float), np.asarray(tau, float)
     rarer = np.minimum(mu_pos - tau, 1 - mu_pos) / (1 - tau)
@@ -56,10 +53,9 @@ class Peak(NamedTuple):
 def peak_group_size(mu_pos: float, tau: float) -> Peak:
     """Return the N that maximises Pr(B_tau) of Eq. 11 (the smaller of a tie) and the maximum.
 
-    With a = mu_pos - tau, b = 1 - mu_pos, c = a + b = 1 - tau, one more answer changes Pr(B_tau)
-    by c^N [(1-a)(a/c)^N + (1-b)(b/c)^N - tau]. The bracket falls with N, so the curve has one
-    peak, at the first N where the bracket is <= 0. Doubling and bisection find it. At tau = 0 the
-    curve never stops rising: 0 < tau < mu_pos.
+    With a = mu_pos - tau, b = 1 - mu_pos, c = a + b = 1 - tau, one more answer changes Pr(B_tau) by
+    c^N [(1-a)(a/c)^N + (1-b)(b/c)^N - tau]. The bracket falls with N, so the peak is at the first N
+    where it is <= 0. At tau = 0 the curve never stops rising: 0 < tau < mu_pos.
     """
     a, b = mu_pos - tau, 1 - mu_pos
     log_a, log_b = np.log1p(-b / (1 - tau)), np.log1p(-a / (1 - tau))  # log(a/c), log(b/c)
@@ -80,10 +76,8 @@ def peak_group_size(mu_pos: float, tau: float) -> Peak:
 
 
 def batch_baseline(p: Array, correct: Array, sampled: Array, *, R_c: float, R_w: float) -> Array:
-    """Return S_R = R_c P_pos + R_w P_neg over the distinct sampled actions (Eq. 17).
-
-    (..., V) -> (...).
-    """
+    """Return S_R = R_c P_pos + R_w P_neg over the distinct sampled actions (Eq. 17), (..., V) ->
+    (...)."""
     return R_c * _sum(p, sampled & correct) + R_w * _sum(p, sampled & ~correct)
 
 
@@ -103,14 +97,12 @@ def logit_update(
 def delta_q_u_pos(
     p: Array, correct: Array, sampled: Array, *, R_c: float, R_w: float, eta: float, N: int
 ) -> Array:
-    """Return the first-order change of the unsampled-correct mass (Prop. 3.2, Eq. 13).
+    """Return the first-order change of the unsampled-correct mass (Prop. 3.2, Eq. 13), (..., V) ->
+    (...).
 
-    (..., V) -> (...).
+        dQ_upos = (eta/N) [-S_R U_pos2 - Q_upos ((R_c - S_R) A_2 + (R_w - S_R) B_2 - S_R U_2)]
 
-    dQ_upos = (eta/N) [-S_R U_pos2 - Q_upos ((R_c - S_R) A_2 + (R_w - S_R) B_2 - S_R U_2)]
-
-    Sec. 3.2 says that both terms are negative when S_R > 0. The second one need not be: a large U_2
-    makes it positive.
+    Sec. 3.2 says that both terms are negative when S_R > 0. A large U_2 makes the second positive.
     """
     S_R = batch_baseline(p, correct, sampled, R_c=R_c, R_w=R_w)
     A_2, B_2 = _sum(p**2, sampled & correct), _sum(p**2, sampled & ~correct)
@@ -120,10 +112,8 @@ def delta_q_u_pos(
 
 
 def exact_delta_mass(p: Array, dz: Array, subset: Array) -> Array:
-    """Return a subset's mass under softmax(log p + dz) minus its mass under p. (..., V) -> (...).
-
-    Computed with expm1 to keep the relative precision for steps as small as 1e-12.
-    """
+    """Return a subset's mass under softmax(log p + dz) minus its mass under p, (..., V) -> (...),
+    computed with expm1 to keep the relative precision for steps as small as 1e-12."""
     growth = p * np.expm1(dz)
     total = growth.sum(axis=-1)
     return (_sum(growth, subset) - _sum(p, subset) * total) / (1 + total)
@@ -136,7 +126,7 @@ def expected_p_pos(p: Array, correct: Array, k: ArrayLike) -> Array:
     """Return E[P_pos | X = k] = sum_{o in C} p(o) (1 - (1 - p(o)/mu_pos)^k) (Lemma B.1, Eq. 18).
 
     This is the expected mass of the distinct actions among k draws from p that all lie in the mask.
-    p and the mask are (V,), k has any shape and the result has k's shape. N does not enter.
+    p and the mask are (V,), the result has k's shape. N does not enter.
     """
     # if only one action is correct, q = p / mass = 1: rounding must not put it above 1
     q = np.minimum(p[correct] / _sum(p, correct), 1.0)
@@ -145,9 +135,7 @@ def expected_p_pos(p: Array, correct: Array, k: ArrayLike) -> Array:
 
 def expected_p_neg(p: Array, correct: Array, k: ArrayLike, *, N: int) -> Array:
     """Return E[P_neg | X = k] = sum_{o not in C} p(o) (1 - (1 - p(o)/(1-mu_pos))^(N-k)) (Eq. 19).
-
-    Shapes as in `expected_p_pos`; k <= N.
-    """
+    Shapes as in `expected_p_pos`; k <= N."""
     return expected_p_pos(p, ~np.asarray(correct), N - np.asarray(k))
 
 
@@ -168,12 +156,12 @@ def expected_s_r(
 def scaled_advantage(mu_pos: ArrayLike, *, gamma: float) -> tuple[Array, Array]:
     """Return g |A_GRPO| of a correct and of a wrong answer at the success rate mu_pos (Fig. 3).
 
-    correct: (1-mu)^gamma sqrt((1-mu)/mu), wrong: (1-mu)^gamma sqrt(mu/(1-mu)) (Eq. 4, 15, 16)
+        correct: (1-mu)^gamma sqrt((1-mu)/mu), wrong: (1-mu)^gamma sqrt(mu/(1-mu)) (Eq. 4, 15, 16)
 
     This is Eq. 4 with epsilon -> 0 and the population standard deviation; R_c and R_w cancel. A
     group of finite N has exactly these values at mu = mu_hat = X/N; Bessel's correction multiplies
-    them by sqrt((N-1)/N). As mu -> 1 the value of a wrong answer goes to 0 only for gamma > 1/2. It
-    goes to 1 at gamma = 1/2 and to infinity for smaller gamma.
+    them by sqrt((N-1)/N). As mu -> 1 the value of a wrong answer goes to 0 for gamma > 1/2, to 1 at
+    gamma = 1/2 and to infinity for smaller gamma.
     """
     mu_pos = np.asarray(mu_pos, float)
     g = (1 - mu_pos) ** gamma
@@ -184,8 +172,7 @@ def scaled_advantage(mu_pos: ArrayLike, *, gamma: float) -> tuple[Array, Array]:
 
 
 def _mixed(rarer: Array, N: ArrayLike) -> Array:
-    """Return 1 - (1-m)^N - m^N for m = `rarer` <= 1/2: exactly 0 at N = 1, else with full relative
-    precision."""
+    """Return 1 - (1-m)^N - m^N for m = `rarer` <= 1/2, with full relative precision."""
     N = np.asarray(N, float)
     return np.where(N == 1, 0.0, -np.expm1(N * np.log1p(-rarer)) - rarer**N)
 

@@ -1,5 +1,4 @@
-"""Tables of Eqs. 9 and 11 on a grid, of Eq. 13 on random policies with exact steps, and of Lemma
-B.1."""
+"""Tables of Eqs. 9 and 11, of Eq. 13 on random policies with exact steps, and of Lemma B.1."""
 
 import numpy as np
 import pandas as pd
@@ -31,16 +30,14 @@ def tail_miss_table() -> pd.DataFrame:
 
 
 def policies(seeds: int) -> np.ndarray:
-    """Return (seeds, V) softmax policies of standard normal logits, plus 1 on the first CORRECT
-    actions."""
+    """Return (seeds, V) softmax policies of normal logits, plus 1 on the first CORRECT actions."""
     logits = np.stack([np.random.default_rng(seed).normal(size=ACTIONS) for seed in range(seeds)])
     logits[:, :CORRECT] += 1
     return np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
 
 
 def sampled_mask(p: np.ndarray, N: int) -> np.ndarray:
-    """Return (seeds, V) masks of the distinct actions among N draws from each row i of p. The draws
-    of row i are seeded by (i, N)."""
+    """Return (seeds, V) masks of the distinct actions among N draws from each row of p."""
     mask = np.zeros(p.shape, bool)
     for seed, row in enumerate(p):
         mask[seed, np.random.default_rng([seed, N]).choice(ACTIONS, size=N, p=row)] = True
@@ -48,8 +45,8 @@ def sampled_mask(p: np.ndarray, N: int) -> np.ndarray:
 
 
 def one_step_table(seeds: int) -> pd.DataFrame:
-    """Return Eq. 13 next to the exact softmax step of Eq. 7 with eta = 0.01, on random
-    policies and groups. coupling: Eq. 13's second term, -Q_u,pos sum_j p_j dz_j (Eq. 22)."""
+    """Return Eq. 13 and the exact softmax step of Eq. 7 with eta = 0.01, on random policies and
+    groups. coupling: Eq. 13's second term, -Q_u,pos sum_j p_j dz_j (Eq. 22)."""
     p, rows = policies(seeds), []
     correct = np.broadcast_to(np.arange(ACTIONS) < CORRECT, p.shape)
     for N in (2, 8, 32):
@@ -71,11 +68,8 @@ def one_step_table(seeds: int) -> pd.DataFrame:
 
 def lemma_b1_table(seeds: int) -> pd.DataFrame:
     """Return the expectations of Lemma B.1 (Eqs. 18, 19) and Corollary B.2 for X = k = 0, ..., 16
-    correct answers among N = 16, of random policies.
-
-    stderrs_off: for Eqs. 18 and 19, how many standard errors the mean of DRAWS groups is away; NaN
-    without a draw.
-    """
+    correct answers among N = 16, of random policies. stderrs_off: how many standard errors the mean
+    of DRAWS groups is away from Eqs. 18 and 19; NaN without a draw."""
     N, k, correct = 16, np.arange(17), np.arange(ACTIONS) < CORRECT
     parts = []
     for seed, p in enumerate(policies(seeds)):
