@@ -24,26 +24,22 @@ BALANCED = {  # sec 8: sign-balanced weights, by method file
 
 
 def own_rows(root: Path) -> list[pd.DataFrame]:
-    """Return the exact results as result rows."""
     return [frame.assign(model="exact") for frame in exact_rows(root)]
 
 
 def logged_rows(root: Path, rows: pd.DataFrame) -> list[pd.DataFrame]:
-    """Return result rows on how the cluster training runs went.
-
-    They hold entropy and the controller's alpha and delta along training. Next to them stand
-    `peaks`, `shapes`, and Table 10, the least and the largest ratio of rho_perp over the
-    checkpoints whose hidden states were measured by hand.
-    """
+    """Return result rows on how the cluster training runs went: entropy and the controller's alpha
+    and delta along training, `peaks`, `shapes`, and Table 10, the least and the largest ratio of
+    rho_perp over the checkpoints whose hidden states were measured by hand."""
     found = logged(root, "fade", rows, lambda log: phases(log, ["entropy", "alpha", "delta"]))
     return [found, peaks(root, rows), shapes(root, rows), *table10(root)]
 
 
 def peaks(root: Path, rows: pd.DataFrame) -> pd.DataFrame:
     """Return steps_to_peak of each run: the optimiser step at which LiveCodeBench v6 reaches its
-    plateau (Sec. 11.2), by 200 samples a problem at each step of its CURVE where that was drawn,
-    as `plateau_step` has it, or the best of these where it has none. Without them it is the step
-    that the training curve chose by 8 samples and that the tables are of."""
+    plateau (Sec. 11.2). With 200 samples a problem along its CURVE that is `plateau_step`, or the
+    best step where it has none; without them the step that the training curve chose by 8
+    samples."""
     mine = rows[rows["benchmark"].isin([V6, CURVE]) & (rows["metric"] == "pass@1")]
     names, parts = ["table", "model", "method", "seed", "step", "run_id"], []
     for _, run in mine.groupby(names[:4], observed=True, dropna=False):

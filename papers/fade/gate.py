@@ -1,9 +1,8 @@
 """What a fine-tuned start model must measure before the 7B rows train from it: the gates of
 configs/reproduce.yaml (common/sweeps/gates.py), each a job without a GPU.
 
-A benchmark's numbers are named "BENCHMARK pass@K". The numbers on the training prompts are
-"solve_rate" (percent) and "entropy" (nats: as a controller sees it, the mean over responses of the
-token mean of -log p).
+Numbers of a benchmark are named "BENCHMARK pass@K", on the training prompts "solve_rate" (percent)
+and "entropy" (nats: as a controller sees it, the mean over responses of the token mean of -log p).
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""FADE's training prompts (Sec. 3): several data sets combined into one."""
+"""FADE's training prompts (Sec. 3): several data sets combined."""
 
 from random import Random
 
@@ -8,12 +8,10 @@ from common.types import Prompt
 
 
 def mixed(*, parts: list[dict], size: int | None, seed: int) -> list[Prompt]:
-    """Return the prompts of all `parts` (nodes of common.datasets.load) without repeated texts.
-
-    Draw `size` of them with `seed` and keep their order; with a `size` of null, return all. Raises
-    UserError if there are fewer than `size`. Left out: the paper's own selection of 25,000, which
-    is not published, and CWM's filter of easy problems, which needs CWM's solve rates.
-    """
+    """Return the prompts of all `parts` (nodes of common.datasets.load) without repeated texts, or
+    `size` of them drawn with `seed`, in order. Raises UserError if there are fewer than `size`.
+    Left out: the paper's selection of 25,000, which is not published, and CWM's filter of easy
+    problems, which needs CWM's solve rates."""
     by_text: dict[str, Prompt] = {}
     for i, part in enumerate(parts):
         for prompt in resolve(part, f"parts[{i}]")():

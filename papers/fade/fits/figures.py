@@ -16,10 +16,8 @@ PASS_AT_K = "pass@k (%)"
 
 
 def coefficients(fits: pd.DataFrame, colors: Colors, path: Path) -> None:
-    """Draw Fig. 6 left: a and b along training, starting from the base model (square).
-
-    Bars are 95 % intervals over problems after the last step.
-    """
+    """Draw Fig. 6 left: a and b along training, from the base model (square), with 95 % intervals
+    over problems after the last step."""
     figure, axes = panels(1, width=4.6, height=3.4)
     axis, start = axes[0, 0], fits[fits["method"] == "base"]
     axis.plot(start["a"], start["b"], "s", color="black", ms=5, label="SFT")
@@ -42,10 +40,8 @@ def coefficients(fits: pd.DataFrame, colors: Colors, path: Path) -> None:
 
 
 def curves(counts: pd.DataFrame, fits: pd.DataFrame, colors: Colors, path: Path) -> None:
-    """Draw Fig. 13: pass@k by k at the checkpoints of each method, later ones darker.
-
-    Dots are measurements; lines are the fitted law.
-    """
+    """Draw Fig. 13: pass@k by k at the checkpoints of each method, later ones darker: measurements
+    (dots) and the fitted law (lines)."""
     methods = list(present(counts, colors))
     steps = sorted(counts["step"].unique())
     shade = dict(zip(steps, np.linspace(0.15, 1, len(steps)), strict=True))
@@ -73,11 +69,8 @@ def curves(counts: pd.DataFrame, fits: pd.DataFrame, colors: Colors, path: Path)
 
 def solve_rates(counts: pd.DataFrame, path: Path) -> None:
     """Draw Fig. 10: the distribution of solve rates over problems at the checkpoints of one
-    training; step 0 is its start.
-
-    A Beta-binomial and a mixture of two are fitted by least squares to the shares of groups of 16
-    samples with 0, 1, ..., 16 right.
-    """
+    training; step 0 is its start. A Beta-binomial and a mixture of two are fitted by least squares
+    to the shares of groups of 16 samples with 0, 1, ..., 16 right."""
     steps = sorted(counts["step"].unique())
     figure, axes = panels(len(steps), width=2.3, height=2.3, sharey=True)
     rate, drawn = np.arange(GROUP + 1) / GROUP, []
@@ -134,11 +127,8 @@ def budgets(last: pd.DataFrame, colors: Colors, path: Path) -> None:
 
 
 def difficulty(base: pd.DataFrame, last: pd.DataFrame, colors: Colors, path: Path) -> None:
-    """Draw Fig. 12: the law fitted to each third of the problems, split by the base model's rate.
-
-    The base model's solve rates make the split, so that no method's own counts choose it. Easy
-    problems have few solve rates near 0, hard ones many.
-    """
+    """Draw Fig. 12: the law fitted to each third of the problems. The base model's solve rates make
+    the split, so that no method's counts choose it."""
     rate = base.groupby("problem_id")[["c", "n"]].sum()
     order = (rate["c"] / rate["n"]).sort_values(ascending=False, kind="stable").index
     thirds = dict(zip(("easy", "medium", "hard"), np.array_split(order, 3), strict=True))

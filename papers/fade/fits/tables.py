@@ -1,8 +1,5 @@
 """Pass@k curves from sample counts and the scaling law fitted to them (FADE Sec. 12, Figs. 6, 13).
-
-The shifted power law is in common/metrics/fits.py. The intervals resample problems, each with the
-counts of all its seeds.
-"""
+The intervals resample problems, each with the counts of all its seeds."""
 
 import numpy as np
 import pandas as pd
@@ -16,10 +13,8 @@ DRAWS = 200
 
 
 def curves(counts: pd.DataFrame) -> tuple[list[int], np.ndarray]:
-    """Return (the k up to the smallest number of samples, pass@k of each problem (P, K)).
-
-    pass@k is a mean over seeds.
-    """
+    """Return (the k up to the smallest number of samples, pass@k of each problem (P, K), a mean
+    over seeds)."""
     ks = [k for k in KS if k <= counts["n"].min()]
     values = pass_at_k(counts["c"].to_numpy(), counts["n"].to_numpy(), ks)
     frame = pd.DataFrame(values, index=counts["problem_id"].to_numpy())
@@ -27,10 +22,8 @@ def curves(counts: pd.DataFrame) -> tuple[list[int], np.ndarray]:
 
 
 def coefficients(counts: pd.DataFrame) -> pd.DataFrame:
-    """Return a, b, c of the shifted power law with 95 % intervals over problems.
-
-    There is one row for each method and step; seeds are pooled.
-    """
+    """Return a, b, c of the shifted power law with 95 % intervals over problems, a row for each
+    method and step; seeds are pooled."""
     rows = []
     for (method, step), group in counts.groupby(["method", "step"], sort=False):
         ks, values = curves(group)

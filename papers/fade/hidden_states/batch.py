@@ -8,11 +8,8 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Tokens:
-    """The N response tokens of a batch, as numpy arrays.
-
-    A is r - rbar of the token's response, h (N, d) the state that the output head reads, y the
-    token that follows, and `correct` whether the response is right.
-    """
+    """The N response tokens of a batch: A = r - rbar of the response, the state h (N, d) that the
+    output head reads, the token y that follows, and whether the response is correct."""
 
     A: np.ndarray
     h: np.ndarray
@@ -31,10 +28,8 @@ def tokens(
     seed: int,
     responses: int,
 ) -> Tokens:
-    """Sample `group_size` responses to each prompt and return their tokens.
-
-    The model reads `responses` responses at once to compute the hidden states.
-    """
+    """Sample `group_size` responses to each prompt and return their tokens. The model reads
+    `responses` responses at once to compute the hidden states."""
     import torch
 
     from common.backends.dynamic import judged, rewards

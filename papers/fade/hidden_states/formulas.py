@@ -5,7 +5,7 @@ The gradient of a token's log-probability at the output head is v x h with v = e
 
     W = sum_i A_i v_i x h_i = (sum_i A_i alpha_i v_i) x u + sum_i A_i v_i x h_perp_i    (Eq. 32)
 
-All functions take numpy arrays with one row for each token.
+Arrays have one row for each token.
 """
 
 from collections.abc import Iterable
@@ -21,9 +21,10 @@ def perpendicular(h: np.ndarray, u: np.ndarray) -> np.ndarray:
 def mean_pairwise_cosine(h: np.ndarray, u: np.ndarray, rows: int = 8192) -> float:
     """Return rho_perp, the mean cosine over all pairs of two different rows of h_perp.
 
-    rho = (||sum_i h_i/|h_i| ||^2 - N) / (N (N - 1)) for the parts h_i perpendicular to `u`. Rows of
-    zeros have no direction and are left out; fewer than two rows give NaN. Memory holds `rows` rows
-    at a time in float64.
+        rho = (||sum_i h_i/|h_i| ||^2 - N) / (N (N - 1)) for the parts h_i perpendicular to `u`
+
+    Rows of zeros have no direction and are left out; fewer than two rows give NaN. Memory holds
+    `rows` rows at a time in float64.
     """
     total, count = np.zeros(h.shape[1]), 0
     for start in range(0, len(h), rows):
@@ -56,18 +57,14 @@ def weightings(A: np.ndarray, correct: np.ndarray, seed: int) -> dict[str, np.nd
 
 
 def larger(correct: np.ndarray) -> str:
-    """Return which group, "S" or "F", has more tokens ("F" if they have equally many)."""
     return "F" if 2 * correct.sum() <= len(correct) else "S"
 
 
 def outer_sums(
     v: Iterable[np.ndarray], h: np.ndarray, weights: dict[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """Return sum_i w_i v_i x h_i of each weighting, (V, d), in one pass over `v`.
-
-    `v` yields blocks of rows in order, since all of it would take 77 GB for the paper's 63,668
-    tokens.
-    """
+    """Return sum_i w_i v_i x h_i of each weighting, (V, d), in one pass over `v`, which yields
+    blocks of rows: all of it would take 77 GB for the paper's 63,668 tokens."""
     sums: dict[str, np.ndarray] = {}
     start = 0
     for block in v:

@@ -1,12 +1,9 @@
-"""Similarity of hidden states among right and among wrong responses, in checkpoints (FADE Sec.
-15.1, 15.2; Fig. 3 left, Tables 10, 11).
+"""Similarity of hidden states among right and among wrong responses, in checkpoints of any size
+that answer an experiment's training prompts (FADE Sec. 15.1, 15.2; Fig. 3 left, Tables 10, 11).
 
-The given checkpoints, of any size, answer the training prompts of an experiment. The formulas are
-in papers/fade/hidden_states/formulas.py. Written to results_dir/fade/hidden_states:
-
-    residuals    one row for each checkpoint and direction u: rho_perp, residual norms and their
-                 baseline. u is the leading right singular vector of the batch gradient with
-                 A = r - rbar (as in the text of Sec. 15.1) or of the states (as in its footnote)
+results_dir/fade/hidden_states/residuals.csv has a row for each checkpoint and direction u:
+rho_perp, residual norms and their baseline. u is the leading right singular vector of the batch
+gradient with A = r - rbar (as in the text of Sec. 15.1) or of the states (as in its footnote).
 """
 
 from dataclasses import dataclass
@@ -46,7 +43,6 @@ class States:
 
 
 def run(config: States, progress: bool = False) -> Path:
-    """Measure the checkpoints, write `residuals` and return its folder."""
     from rich.progress import track
 
     remedy = "give checkpoints=[FOLDER,...] and of=[experiment=NAME]"

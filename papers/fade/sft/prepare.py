@@ -4,9 +4,8 @@
 <folder>/<set>.counts/00012.json    rows read, kept, and left out by reason
 <folder>/<set>.counts/asked.json    the settings that all shards of the set were made with
 
-A shard is complete or absent, and an existing one is not made again, so the same command resumes.
-Memory holds one row group (BATCH rows) and the problems that OpenCodeReasoning-2 points to (about
-60,000 texts).
+A shard is complete or absent and is never made again, so the same command resumes. Memory holds one
+row group (BATCH rows) and the problems that OpenCodeReasoning-2 points to (about 60,000 texts).
 """
 
 import json
@@ -55,11 +54,8 @@ class Prepare:
 
 
 def prepare(config: Prepare) -> dict[str, Counter]:
-    """Make the missing files and return the counts of each set.
-
-    Raises UserError if a set cannot be found, lacks a field, has another number of rows than
-    expected, or keeps no row.
-    """
+    """Make the missing files and return the counts of each set. Raises UserError if a set cannot be
+    found, lacks a field, has another number of rows than expected, or keeps no row."""
     question = Problems(config.problems)
     counts = {}
     for name, chains in config.sets.items():
@@ -69,7 +65,6 @@ def prepare(config: Prepare) -> dict[str, Counter]:
 
 
 def made(name: str, chains: Chains, folder: Path, seed: int, question) -> Counter:
-    """Make the missing shards of a set and return the counts of the whole set."""
     home, counts = snapshot(chains.hub, chains.revision, chains.files), Counter()
     convert = resolve(chains.messages, f"sets.{name}.messages", open_ended=True)
     asked, settings = folder / f"{name}.counts" / "asked.json", asdict(chains) | {"seed": seed}
@@ -140,10 +135,8 @@ def write_part(path: Path, conversations: Iterator[list[dict]]) -> None:
 
 
 class Problems:
-    """Look up the problem that a row of OpenCodeReasoning-2 refers to by (dataset, split, index).
-
-    A data set is read when the first row refers to it, and only its texts are kept.
-    """
+    """Look up the problem that a row of OpenCodeReasoning-2 refers to by (dataset, split, index). A
+    data set is read when the first row refers to it, and only its texts are kept."""
 
     def __init__(self, sets: dict[str, dict[str, Set]]):
         self.sets, self.texts = sets, {}
@@ -184,7 +177,6 @@ def shards(home: Path, files: list[str], name: str) -> list[Path]:
 
 
 def rows(shard: Path, columns: list[str] | None = None):
-    """Return an iterable that streams the rows of one file."""
     from datasets import load_dataset
 
     chosen = {"columns": columns} if columns else {}

@@ -1,8 +1,7 @@
 """Functions that turn a row of reasoning chains into a conversation, or say why it is left out.
 
 FADE Sec. 3 says only that DeepSeek-R1 generated the chains and that all have the same <think> tags,
-so these are the two filters. The functions are pure and do no I/O. A row that lacks a field that is
-read raises KeyError.
+so these are the two filters. A row that lacks a field that is read raises KeyError.
 """
 
 from collections.abc import Callable
@@ -15,10 +14,8 @@ BROKEN = "without one closed thought and an answer after it"
 
 
 def code(row: dict, question: Callable[[dict], str | None]) -> list[dict] | str:
-    """Return the conversation of a row of OpenCodeReasoning-2, or the reason to leave it out.
-
-    DeepSeek-R1 generated all of its chains. The instruction is the one of FADE's RL prompts.
-    """
+    """Return the conversation of a row of OpenCodeReasoning-2, or the reason to leave it out. Its
+    chains are all DeepSeek-R1's; the instruction is from FADE's RL prompts."""
     problem = question(row) if row["question"] == ELSEWHERE else row["question"]
     if not (problem or "").strip():
         return "whose problem is empty at its source"
@@ -26,20 +23,16 @@ def code(row: dict, question: Callable[[dict], str | None]) -> list[dict] | str:
 
 
 def maths(row: dict, question: Callable[[dict], str | None]) -> list[dict] | str:
-    """Return the conversation of a row of OpenMathReasoning, or the reason to leave it out.
-
-    The instruction is the one of configs/eval/aime24.yaml.
-    """
+    """Return the conversation of a row of OpenMathReasoning, or the reason to leave it out. The
+    instruction is from configs/eval/aime24.yaml."""
     if row["generation_model"] != "DeepSeek-R1":
         return "of another model than DeepSeek-R1"
     return conversation({"problem": row["problem"]}, "boxed_system", row["generated_solution"])
 
 
 def conversation(row: dict, instruction: str, said: str) -> list[dict] | str:
-    """Return the system (if the instruction has one), user and assistant messages.
-
-    Return BROKEN where `said` has not exactly one closed thought and an answer after it.
-    """
+    """Return the system (if the instruction has one), user and assistant messages; BROKEN where
+    `said` has not exactly one closed thought and an answer after it."""
     if tags.verify(said, "").outcome != "correct":
         return BROKEN
     system, user = INSTRUCTIONS[instruction](row)
@@ -48,11 +41,8 @@ def conversation(row: dict, instruction: str, said: str) -> list[dict] | str:
 
 
 def problem(name: str, row: dict) -> str | None:
-    """Return the text of a problem in a data set that OpenCodeReasoning-2 refers to.
-
-    The text is composed as the authors of OpenCodeReasoning-2 do it (NVIDIA's NeMo-Skills,
-    recipes/opencodereasoning, prepare_questions.py).
-    """
+    """Return the text of a problem in a data set that OpenCodeReasoning-2 refers to, composed as by
+    its authors (NVIDIA's NeMo-Skills, recipes/opencodereasoning, prepare_questions.py)."""
     if name in ("taco", "apps"):
         return row["question"]
     if name == "code_contests" or not row["description"]:

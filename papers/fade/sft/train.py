@@ -1,7 +1,5 @@
-"""verl's SFT trainer as a job of slurm/: its cost estimate, one node's part, and the export.
-
-verl saves a checkpoint every `save_freq` steps and resumes from the last one by itself.
-"""
+"""verl's SFT trainer as a job of slurm/: its cost estimate, one node's part, and the export. verl
+saves a checkpoint every `save_freq` steps and resumes from the last by itself."""
 
 import os
 import signal
@@ -30,8 +28,8 @@ def takes(profile: Profile) -> Estimate:
 
     An epoch's tokens are the rows that configs/sft_data.yaml draws, at the mean response lengths of
     models that learned from R1; R1's own are taken to be the same. Each weight and token takes 6
-    floating point operations, or 8 if activations are computed again (gradient checkpointing), at
-    the efficiencies of configs/cost.yaml. Raises UserError if a GPU has too little memory.
+    floating point operations, or 8 with gradient checkpointing, at the efficiencies of
+    configs/cost.yaml. Raises UserError if a GPU has too little memory.
     """
     a, config = assumptions(), read(CONFIG)
     size, card = a.models[config["model"]["path"]], accelerator(profile, a)
@@ -66,11 +64,8 @@ def node(
     model: Path,
     overrides: Sequence[str] = (),
 ) -> None:
-    """Run one node's part of the training, with checkpoints in `folder`.
-
-    Then the first node exports the last checkpoint to `model`. Raises UserError if verl ends with
-    an error.
-    """
+    """Run one node's part of the training, with checkpoints in `folder`; then the first node
+    exports the last checkpoint to `model`. Raises UserError if verl ends with an error."""
     given = dict(word.split("=", 1) for word in overrides)
     command = [sys.executable, "-m", "torch.distributed.run", f"--nnodes={nodes}"]
     command += [f"--node_rank={rank}", f"--nproc_per_node={max(1, gpus)}"]
@@ -79,17 +74,14 @@ def node(
     command += [f"--config-name={CONFIG.stem}", f"trainer.nnodes={nodes}"]
     command += [f"trainer.n_gpus_per_node={max(1, gpus)}", f"trainer.default_local_dir={folder}"]
     code = _run([*command, *overrides])
-    require(code == 0, "verl.trainer.sft_trainer", f"exit code {code}", "see its words above")
+    require(code == 0, "verl.trainer.sft_trainer", f"exit code {code}", "see its output above")
     if rank == 0:
         export_last(folder, model, given.get("trainer.device", "cuda"))
 
 
 def _run(command: list[str]) -> int:
-    """Run the command and return its exit code.
-
-    Whatever ends the wait, including an exception raised by a signal, all processes of the command
-    are killed.
-    """
+    """Run the command and return its exit code. However the wait ends, all its processes are
+    killed."""
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     env = os.environ | {"PYTHONPATH": path}
     process = subprocess.Popen(command, env=env, start_new_session=True)
@@ -101,11 +93,9 @@ def _run(command: list[str]) -> int:
 
 
 def export_last(checkpoints: Path, model: Path, device: str) -> None:
-    """Export the last checkpoint as a Hugging Face model, completely or not at all.
-
-    Its end-of-sequence token is END, which ends a turn in the training data; the model would never
-    generate the end token of the base model.
-    """
+    """Export the last checkpoint as a Hugging Face model, completely or not at all. Its
+    end-of-sequence token is END, as in the training data; the model would never generate the base
+    model's end token."""
     from transformers import AutoConfig, AutoTokenizer, GenerationConfig
 
     from common.backends.verl.export import export

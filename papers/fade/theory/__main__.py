@@ -17,7 +17,6 @@ DIGITS = 6  # significant digits of the tables that are drawn and stored
 
 
 def run(root: Path) -> None:
-    """Write every table and figure; equal inputs give equal bytes."""
     weights, theory, drawn = (root / "fade" / name for name in ("weights", "theory", "figures"))
     table = rounded(masses.mass_table())
     tables = {
@@ -43,7 +42,6 @@ def run(root: Path) -> None:
 
 
 def written(tables: dict, folder: Path) -> dict:
-    """Round the tables, write each to <folder>/<name>.csv, and return them."""
     tables = {name: rounded(frame) for name, frame in tables.items()}
     for name, frame in tables.items():
         write_csv(folder / f"{name}.csv", frame)

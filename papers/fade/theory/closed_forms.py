@@ -1,9 +1,9 @@
 """FADE's closed forms of m_S and m_F (Table 1, from sec 8), as printed, without the factor B.
 
-p is the solve rate and q = 1 - p; the other keyword arguments are those of the advantage of the
-same name in common/advantages/. The paper evaluates the forms at the true p and at the group's
-p_hat without distinction; masses.py shows where that matters. Two forms depend on our reading of
-what the text leaves open: `t2t` (its sigma_R) and `ha_dw` (its f is not printed).
+p is the solve rate and q = 1 - p; the other arguments are those of the advantage of the same name
+in common/advantages/. The paper evaluates the forms at the true p and at the group's p_hat without
+distinction; masses.py shows where that matters. Two forms depend on our reading of what the text
+leaves open: `t2t` (its sigma_R) and `ha_dw` (its f is not printed).
 """
 
 from collections.abc import Callable
@@ -13,10 +13,8 @@ Masses = tuple[float, float]
 
 
 def closed_form(advantage: str, p: float, arguments: dict) -> Masses | None:
-    """Return (m_S, m_F) as the paper prints them for the advantage function of that name.
-
-    Return None if the paper prints no form for it.
-    """
+    """Return (m_S, m_F) as the paper prints them for the advantage function of that name, or
+    None."""
     if advantage in BALANCED:
         mass = BALANCED[advantage](p, 1 - p, **arguments)
         return mass, mass
@@ -24,10 +22,8 @@ def closed_form(advantage: str, p: float, arguments: dict) -> Masses | None:
 
 
 def peak(alpha: float, normalise: bool = True) -> float:
-    """Return C of Eq. 27, (1 + alpha)^(1 + alpha) / (4 alpha^alpha), or 1 if not `normalise`.
-
-    With it the peak of C p q^alpha is 1/4.
-    """
+    """Return C of Eq. 27, (1 + alpha)^(1 + alpha) / (4 alpha^alpha), with which the peak of C p
+    q^alpha is 1/4, or 1 if not `normalise`."""
     return (1 + alpha) ** (1 + alpha) / (4 * alpha**alpha) if normalise else 1.0
 
 

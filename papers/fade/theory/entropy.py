@@ -41,11 +41,8 @@ def checks(instances: int = 300, seed: int = 0) -> pd.DataFrame:
 
 
 def a_policy(rng: np.random.Generator) -> tuple[torch.Tensor, torch.Tensor]:
-    """Draw a softmax policy over 4, 10 or 40 actions, and which of them are right.
-
-    Its logits are normal with a random spread. The actions are right with one random chance, but
-    neither all nor none of them are.
-    """
+    """Draw a softmax policy over 4, 10 or 40 actions with normal logits of random spread, and which
+    of them are right: neither all nor none, with one random chance."""
     K = int(rng.choice([4, 10, 40]))
     policy = torch.softmax(torch.tensor(rng.normal(size=K) * rng.uniform(0.3, 2.5)), 0)
     share = rng.uniform(0.1, 0.9)
@@ -89,9 +86,9 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
     """Return one row for each delta, with percentages of the policies.
 
     eq_7_exact, minus_cov_exact: Eq. 7, or only -Cov, gives the change by the natural step to 1 %.
-    eq_7_sign: Eq. 7 has the sign of the natural step's change.
-    same_direction: the plain update points in the direction of the one at delta = 1.
-    keeps_more: the natural step keeps more entropy than at delta = 1.
+    eq_7_sign: Eq. 7 has the sign of the natural step's change. same_direction: the plain update
+    points in the direction of the update at delta = 1. keeps_more: the natural step keeps more
+    entropy than at delta = 1.
     """
     one = table[table["delta"] == 1].set_index("instance")["natural"]
     rows = []

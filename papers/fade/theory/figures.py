@@ -31,18 +31,14 @@ ASYM = {
 
 
 def pick(table: pd.DataFrame, key: tuple[str, str | None], G: float) -> pd.DataFrame:
-    """Return the rows of one method and group size, with the arguments `params` if given."""
     method, params = key
     rows = table[(table["method"] == method) & (table["G"] == G)]
     return rows if params is None else rows[rows["params"] == params]
 
 
 def fig_2(table: pd.DataFrame, path: Path, G: int = 16) -> None:
-    """Draw Fig. 2: masses against the solve rate.
-
-    Lines are exact for groups of G, with m_F dashed where it differs from m_S. Dots are the paper's
-    closed form.
-    """
+    """Draw Fig. 2: masses against the solve rate. Lines are exact for groups of G, with m_F dashed
+    where it differs from m_S; dots are the paper's closed form."""
     figure, axes = panels(3, width=3.3, height=3.9)
     titles = ("existing weights", "difficulty axis: Power alpha", "sign axis: AsymGRPO")
     for axis, shown, title in zip(axes[0], (EXISTING, POWER, ASYM), titles, strict=True):

@@ -1,10 +1,9 @@
 """The exact gradient masses of every method: FADE's Tables 1, 7 and 8, Figs. 2 and 7, sec 14.1.
 
-`python -m papers.fade.theory` writes them to <results_dir>/fade/weights/. The exact calculations
-are in common/methods/exact.py. This module has the paper's grids, puts its closed forms next to the
-exact values, and gives the variance of a weight that is estimated from G responses (sec 14).
-
-Left out: W-REINFORCE of Fig. 2, for which sec 8 gives no formula.
+`python -m papers.fade.theory` writes them to <results_dir>/fade/weights/. common/methods/exact.py
+computes them; this module has the paper's grids and closed forms, and the variance of a weight that
+is estimated from G responses (sec 14). Left out: W-REINFORCE of Fig. 2, for which sec 8 gives no
+formula.
 """
 
 from dataclasses import replace
@@ -38,10 +37,8 @@ HIDDEN = {"_target_", "max_tokens"}
 
 
 def variants() -> list[tuple[str, Method]]:
-    """Return (advantage name, method) for each distinct advantage and controller of method files.
-
-    A method in GRIDS appears once for each of the paper's values.
-    """
+    """Return (advantage name, method) for each distinct advantage and controller of method files; a
+    method in GRIDS appears once for each of the paper's values."""
     methods = []
     for theory in family([]):
         name = theory.method.advantage["_target_"].split(".")[-1]
@@ -55,8 +52,8 @@ def mass_table() -> pd.DataFrame:
     """Return the masses of every method, group size and solve rate.
 
     Columns: method, params, G, p, m_S, m_F, rho, closed_form_m_S, closed_form_m_F. G is inf for the
-    population limit. A cell is empty where rho has no denominator or the paper prints no form for
-    the method. A controller's arguments are those of its first step (common/methods/rate.py).
+    population limit. A cell is empty where rho has no denominator or the paper prints no form. A
+    controller's arguments are those of its first step (common/methods/rate.py).
     """
     rows = []
     for name, method in variants():
@@ -95,10 +92,8 @@ def in_the_limit(bound: Bound, p: float, arguments: dict) -> dict:
 
 
 def weight_variance(alpha: float, p: np.ndarray, G: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return Var(w(p_hat)) for w(p) = C p (1 - p)^alpha, p_hat = X / G, X ~ Binomial(G, p).
-
-    The two arrays are (exact, by the delta method of Eq. 30).
-    """
+    """Return Var(w(p_hat)) for w(p) = C p (1 - p)^alpha, p_hat = X / G, X ~ Binomial(G, p): (exact,
+    by the delta method of Eq. 30)."""
     at = torch.arange(G + 1).double() / G
     w = peak(alpha) * at * (1 - at) ** alpha
     chance = torch.stack([binomial(G, float(one)) for one in p])
@@ -127,9 +122,8 @@ def table_8(alpha: float = 3.0) -> pd.DataFrame:
 
         [2 (1 - p)]^(alpha - 1)  x  (1 + v(p)) / (1 + v(1/2)),  v(p) = Var(w) / w^2  (Eq. 31)
 
-    The first factor is the printed one, for G = inf. The second is our reading of "the reference is
-    itself penalised" for a finite G; the column `easing` says by how many percent it reduces the
-    multiplier.
+    The first factor is printed, for G = inf. The second is our reading of "the reference is itself
+    penalised" for a finite G; `easing` is the percent by which it reduces the multiplier.
     """
     rows = []
     for G in (*SIZES, np.inf):
@@ -144,11 +138,9 @@ def table_8(alpha: float = 3.0) -> pd.DataFrame:
 
 
 def kish() -> pd.DataFrame:
-    """Return Kish's effective share of prompts by alpha: the N_eff / M of Eq. 10, in percent.
-
-    It is (E w)^2 / E[w^2] for w = p q^alpha over uniform solve rates; C cancels.
-    E[p^i q^j] = i! j! / (i + j + 1)!, so alpha = 1 gives (1/6)^2 / (1/30) = 5/6.
-    """
+    """Return Kish's effective share of prompts by alpha: the N_eff / M of Eq. 10, in percent, which
+    is (E w)^2 / E[w^2] for w = p q^alpha over uniform solve rates; C cancels. E[p^i q^j] = i!
+    j! / (i + j + 1)!, so alpha = 1 gives (1/6)^2 / (1/30) = 5/6."""
     p = (np.arange(20_000) + 0.5) / 20_000
     rows = []
     for alpha in (1.0, 2.0, 3.0, 5.0):

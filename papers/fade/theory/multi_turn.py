@@ -16,11 +16,9 @@ READINGS = ("a response", "all")
 
 
 def play(*, p: float, B: int, reading: str, prompts: int, rng: np.random.Generator) -> dict:
-    """Return the masses of both turns over `prompts` sampled prompts.
-
-    They are means over prompts and responses of w^+ and w^-, 0 where turn 2 is not reached
-    (Eq. 16); w is mean GRPO's r - X / B within each turn. For turn 2 there is a standard error.
-    """
+    """Return the masses of both turns over `prompts` sampled prompts, with a standard error for
+    turn 2: means over prompts and responses of w^+ and w^-, 0 where turn 2 is not reached (Eq. 16);
+    w is mean GRPO's r - X / B within each turn."""
     first = rng.binomial(B, p, size=prompts) / B
     chance = 1 - first if reading == "a response" else (first == 0).astype(float)
     reached = rng.random(prompts) < chance
@@ -38,8 +36,8 @@ def simulate(prompts: int = 100_000, B: int = 8, seed: int = 0) -> pd.DataFrame:
     """Return one row for each solve rate and reading: simulated masses and their references.
 
     retry = (B - 1) / B p q x chance of turn 2, both exact. power_2 = p q^2, the printed form.
-    power_2_exact = E[p_hat (1 - p_hat)^2], the mass of Power alpha = 2 on its single group, as a
-    mean over sampled groups.
+    power_2_exact = E[p_hat (1 - p_hat)^2], the mass of Power alpha = 2 on its group, as a mean over
+    sampled groups.
     """
     rng, rows = np.random.default_rng(seed), []
     for p in (0.02, 0.05, *np.round(np.arange(0.1, 1.0, 0.1), 1)):

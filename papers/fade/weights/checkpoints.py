@@ -25,15 +25,12 @@ class Checkpoint:
     step: int | None = None
 
     def about(self) -> dict:
-        """Return the first columns of a table's row."""
         return {"checkpoint": self.name, "label": self.label, "seed": self.seed, "step": self.step}
 
 
 def locate(path: str | Path) -> Path:
-    """Return the folder that holds the weights: `path` or its `model/`.
-
-    Raises UserError if neither does.
-    """
+    """Return the folder that holds the weights: `path` or its `model/`. Raises UserError if neither
+    does."""
     for folder in (Path(path), Path(path) / "model"):
         if (folder / INDEX).exists() or (folder / SINGLE).exists():
             return folder
@@ -41,10 +38,8 @@ def locate(path: str | Path) -> Path:
 
 
 def tensors(folder: Path) -> Tensors:
-    """Return every tensor of a checkpoint with its file and shape.
-
-    Raises UserError for a file that is damaged or missing.
-    """
+    """Return every tensor of a checkpoint with its file and shape. Raises UserError for a file that
+    is damaged or missing."""
     from safetensors import SafetensorError, safe_open
 
     index = folder / INDEX
@@ -72,10 +67,8 @@ def check_same(before: Checkpoint, after: Checkpoint, old: Tensors, new: Tensors
 
 
 def rows_of(held: Tensors, name: str, rows: int) -> Iterator[np.ndarray]:
-    """Yield a tensor as float32 arrays of at most `rows` rows, with a vector as one column.
-
-    Only the rows of one array are read at a time. Raises UserError for a value that is not finite.
-    """
+    """Yield a tensor as float32 arrays of at most `rows` rows, with a vector as one column, reading
+    one array at a time. Raises UserError for a value that is not finite."""
     from safetensors import safe_open
 
     file, shape = held[name]
@@ -92,17 +85,14 @@ def rows_of(held: Tensors, name: str, rows: int) -> Iterator[np.ndarray]:
 
 
 def change(old: Tensors, new: Tensors, name: str, rows: int) -> Iterator[np.ndarray]:
-    """Return an iterator over W_after - W_before in blocks of rows."""
     pairs = zip(rows_of(new, name, rows), rows_of(old, name, rows), strict=True)
     return (theirs - ours for theirs, ours in pairs)
 
 
 def checkpoints_of(paths: list[str]) -> list[Checkpoint]:
     """Return the checkpoints of the given folders, named after their folders, with label "given".
-
     The step is the number at the end of a name (step-00300, global_step_300). Raises UserError for
-    a name that is given twice.
-    """
+    a name that is given twice."""
     found: dict[str, Checkpoint] = {}
     for path in paths:
         folder = locate(path)

@@ -1,11 +1,11 @@
 """Weight changes of the models that a cluster training run kept. A job after the training measures
 them for the table in Fig. 8, Table 9 and Fig. 5 left (common/sweeps/measures.py).
 
-The run folder has steps/step-01000.csv, the table of tensors of one step's model, and the leading
-singular vectors in an .npz file next to it; a step that has its file is not measured again. The end
-writes thirds.csv (Table 12, against optimiser step 15,000, or the last where that is not measured)
-and metrics.csv. The name of a metric holds the number of optimiser steps, as in the paper; the last
-step's metrics are also stored without it.
+The run folder has steps/step-01000.csv, the table of tensors of one step's model, and an .npz file
+with the leading singular vectors; a step that has its file is not measured again. The end writes
+thirds.csv (Table 12, against optimiser step 15,000, or the last where that is not measured) and
+metrics.csv. A metric's name holds the number of optimiser steps, as in the paper; the last step's
+metrics are also stored without it.
 """
 
 from dataclasses import replace
@@ -36,10 +36,8 @@ TABLE_12 = 15_000  # the optimiser step that Table 12's directions are compared 
 
 
 def run(x: Measure) -> None:
-    """Measure the model of every step.
-
-    Raises UserError if a model is missing, has other shapes than the start, or is not finite.
-    """
+    """Measure the model of every step. Raises UserError if a model is missing, has other shapes
+    than the start, or is not finite."""
     out = Run(Path(x.results_dir), x.row.paper, x.path.name, x.config())
     if out.done:
         return
@@ -106,21 +104,18 @@ def numbers(x: Measure, table: pd.DataFrame, turned: pd.DataFrame, step: int) ->
 
 
 def takes(x: Measure, training: Experiment, profile: Profile) -> Estimate:
-    """Estimate the job's time from the number of parameters of its models.
-
-    Raises UserError if the profile's jobs without a GPU have too little memory, or too little time
-    for one model.
-    """
+    """Estimate the job's time from the number of parameters of its models. Raises UserError if the
+    profile's jobs without a GPU have too little memory, or too little time for one model."""
     a = assumptions()
     size = model_size(training, a)
     layer = (size.parameters - 2 * size.vocab * size.hidden) / size.layers / size.hidden
     shapes = {f"layer {i}": (size.hidden, round(layer)) for i in range(size.layers)}
     memory = memory_gb(settings(), shapes | {"lm_head.weight": (size.vocab, size.hidden)}, 1)
-    remedy = f"weight changes of {training.model.name} take {memory:.2g} GB; raise it"
+    remedy = f"weight changes of {training.model.name} take {memory:.2g} GB; raise this limit"
     allowed = profile.light_memory_gb
     require(memory <= allowed, "light_memory_gb", allowed, remedy)
     ends = [1e-9 * ns * size.parameters for ns in NS_A_NUMBER]
-    remedy = f"one model takes {ends[0] / 60:.0f} minutes at least; raise it"
+    remedy = f"one model takes {ends[0] / 60:.0f} minutes at least; raise this limit"
     minutes = profile.light_time_min
     require(ends[0] < 60 * minutes, "light_time_min", minutes, remedy)
     light = replace(profile, time_min=minutes)

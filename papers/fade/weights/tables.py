@@ -11,10 +11,9 @@ with such a `model/`. Written below results_dir/fade/geometry/<name>:
     thirds      |cos| between the leading singular vectors of each checkpoint and of the last one,
                 as Table 12 prints them
 
-A model with tied embeddings has one matrix for embedding and output head. Its change counts as the
-output head's here, although it also holds the gradient of the input side. The laptop model has tied
-embeddings; Qwen 2.5 7B has not. The paper does not print the delta of srank, nor whether its
-shares compare norms or squared norms.
+With tied embeddings (the laptop model; not Qwen 2.5 7B) the change of the one matrix counts as the
+output head's, although it also holds the gradient of the input side. The paper prints neither the
+delta of srank, nor whether its shares compare norms or squared norms.
 """
 
 import re
@@ -60,7 +59,6 @@ class Geometry:
 
 
 def run(config: Geometry, progress: bool = False) -> Path:
-    """Measure and write the tables; return their folder."""
     remedy = "give before=FOLDER after=[FOLDER,...]"
     require(config.before is not None and bool(config.after), "after", config.after, remedy)
     before, after = (
@@ -86,10 +84,8 @@ def part_of(name: str, names: set[str]) -> str:
 def changes(
     config: Geometry, before: Checkpoint, after: list[Checkpoint], progress: bool
 ) -> tuple[pd.DataFrame, Vectors]:
-    """Return (table of tensors, leading vectors of every matrix).
-
-    Raises UserError naming memory_gb before anything is read, if the limit is too low.
-    """
+    """Return (table of tensors, leading vectors of every matrix). Raises UserError naming memory_gb
+    before anything is read, if the limit is too low."""
     from rich.progress import track
 
     old, new = tensors(before.path), [tensors(one.path) for one in after]
@@ -122,20 +118,16 @@ def changes(
 
 
 def whole(config: Geometry, name: str, shape: tuple[int, ...]) -> bool:
-    """Return whether all singular values of a matrix are computed.
-
-    They always are for the output head (`lm_head`), since Fig. 5 shows its srank.
-    """
+    """Return whether all singular values of a matrix are computed; always for the output head
+    (`lm_head`), since Fig. 5 shows its srank."""
     return min(shape) <= config.full_up_to or LM_HEAD.search(name) is not None
 
 
 def memory_gb(config: Geometry, shapes: dict[str, tuple[int, ...]], count: int) -> float:
-    """Return the memory that `changes` of `count` checkpoints takes at once, in GB of 1e9 bytes.
-
-    The sum has 0.5 for Python and its libraries; a block of the weights before and after, of their
-    difference, and of the difference in float64; the singular value decomposition of one matrix at
-    a time (common/metrics/weights.py); and the leading vectors of all matrices.
-    """
+    """Return the memory that `changes` of `count` checkpoints takes at once, in GB of 1e9 bytes:
+    0.5 for Python and its libraries; a block of the weights before and after, of their difference,
+    and of the difference in float64; the singular value decomposition of one matrix at a time
+    (common/metrics/weights.py); and the leading vectors of all matrices."""
     kept = largest = 0
     for name, shape in shapes.items():
         if len(shape) != 2 or min(shape) < 2:
@@ -151,11 +143,8 @@ def memory_gb(config: Geometry, shapes: dict[str, tuple[int, ...]], count: int) 
 
 
 def described(svd: weights.Svd, delta: float) -> dict:
-    """Return the columns of the table that describe a matrix by its decomposition.
-
-    The entries of u belong to the rows of the matrix; in the output head these are output tokens
-    (Sec. 15.1).
-    """
+    """Return the columns that describe a matrix by its decomposition. u's entries belong to the
+    matrix's rows; in the output head these are output tokens (Sec. 15.1)."""
     return {
         "s1": svd.s[0],
         "s2": svd.s[1],
@@ -171,12 +160,10 @@ def described(svd: weights.Svd, delta: float) -> dict:
 
 
 def thirds(after: list[Checkpoint], vectors: Vectors) -> pd.DataFrame:
-    """Return |cos| of u and of v with those of the last checkpoint of the same label and seed (of
-    all given ones), as Table 12 prints them.
-
-    There is one row for each checkpoint and part: the output head, or the mean over the matrices in
-    the early, mid or late third of the layers. Layer l of L is in third floor(3 l / L).
-    """
+    """Return |cos| of u and of v with those of the last checkpoint of the same label and seed, as
+    Table 12 prints them, for each checkpoint and part: the output head, or the mean over the
+    matrices in the early, mid or late third of the layers. Layer l of L is in third floor(3
+    l / L)."""
     last = {(one.label, one.seed): one for one in after}
     names = sorted({name for name, _ in vectors})
     layer = {name: int(found[1]) for name in names if (found := LAYER.search(name))}
