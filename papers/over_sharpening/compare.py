@@ -1,7 +1,4 @@
-"""Over-sharpening's result rows besides those of its runs.
-
-There are rows of the toy (table "toy"), of the theory's counts (table "theory") and of the kernel.
-"""
+"""Over-sharpening's result rows besides its runs': the toy, the theory's counts and the kernel."""
 
 from pathlib import Path
 
@@ -15,12 +12,10 @@ from papers.over_sharpening.toy.formulas import COLLAPSED
 
 
 def own_rows(root: Path) -> list[pd.DataFrame]:
-    """Return the toy and the theory as result rows."""
     return [toy_rows(root), theory_rows(root)]
 
 
 def cell_name(row: pd.Series) -> str:
-    """Return a name such as "raw, sgd, lr=3" or "normalised + IAC + DLC, adamw, lr=1"."""
     name = row["estimator"] + (" + IAC" if row["alpha"] > 0 else "")
     name += " + DLC" if row["mu"] > 0 else ""
     return f"{name}, {row['optimizer']}, lr={row['lr']:g}"
@@ -31,7 +26,7 @@ def toy_rows(root: Path) -> pd.DataFrame:
 
     collapsed: Cat or Persian has a probability of COLLAPSED or more after the last step;
     collapsed_by_20: a label reached it by step 20; cat_wins: Cat is the likelier of the two correct
-    labels. Empty without results of the toy.
+    labels.
     """
     path = root / "over_sharpening" / "toy" / "final.csv.gz"
     if not path.exists():
@@ -58,7 +53,7 @@ def toy_rows(root: Path) -> pd.DataFrame:
 
 def theory_rows(root: Path) -> pd.DataFrame:
     """Return the percent of cases that violate a statement (metric "violated"), and App. G's
-    `kernel_cells`, as result rows without a seed. Empty without results of the theory."""
+    `kernel_cells`, as result rows without a seed."""
     folder = root / "over_sharpening" / "theory"
     if not (folder / "checks.csv").exists():
         return pd.DataFrame()
@@ -86,12 +81,10 @@ def kernel_cells(root: Path) -> pd.DataFrame:
 
 
 def logged_rows(root: Path, rows: pd.DataFrame) -> list[pd.DataFrame]:
-    """Return what Table 4's cluster runs logged, as result rows of the table "table4, logged".
-
-    These are the entropy along training (nats a token) and the mean seconds of a rollout phase
-    (rollout_seconds). Method DAPO+IAC+DLC, which has a memory network, also has rollout_ratio: its
-    rollout_seconds divided by those of DAPO+IAC.
-    """
+    """Return what Table 4's cluster runs logged, as result rows of the table "table4, logged": the
+    entropy along training (nats a token) and the mean seconds of a rollout phase (rollout_seconds).
+    DAPO+IAC+DLC, which has a memory network, also has rollout_ratio: its rollout_seconds divided by
+    those of DAPO+IAC."""
 
     def measured(log: pd.DataFrame) -> dict[str, float]:
         seconds = log["rollout_seconds"].mean() if "rollout_seconds" in log else None

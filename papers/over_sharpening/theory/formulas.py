@@ -21,11 +21,9 @@ Array = NDArray[np.float64]
 
 
 def over_sharpened(new: Array, ref: Array, correct: Array) -> Array:
-    """Return whether the probability of some correct mode fell, (...,) boolean (Definition 2.1).
-
-    If none fell, the paper calls it moderate sharpening. Falls within rounding (1e-12 of the mode's
-    mass) do not count.
-    """
+    """Return whether the probability of some correct mode fell, (...,) boolean (Definition 2.1); if
+    none fell, the paper calls it moderate sharpening. Falls within rounding (1e-12 of the mode's
+    mass) do not count."""
     return (correct & (new < ref * (1 - 1e-12))).any(-1)
 
 
@@ -60,9 +58,8 @@ def batch_target(counts: Array, advantage: Array) -> Array:
 def batch_optimum(ref: Array, counts: Array, advantage: Array, beta: float) -> Array:
     """Return pi_hat(o_i) = ref_i exp(N_i A_i / (beta G)) / Z' (Theorem 2.2, Eq. 4).
 
-    The paper calls it the maximiser of Eq. 3. In fact it maximises the linear objective
-    sum_i (N_i A_i / G) pi_i - beta KL, which is `objective` with `batch_target` as the advantage;
-    Eq. 3 has log pi_i in place of pi_i.
+    The paper calls it the maximiser of Eq. 3, which has log pi_i. In fact it maximises the linear
+    objective sum_i (N_i A_i / G) pi_i - beta KL: `objective` with `batch_target` as the advantage.
     """
     return optimum(ref, batch_target(counts, advantage), beta)
 
@@ -76,7 +73,7 @@ def printed_objective(pi: Array, ref: Array, counts: Array, advantage: Array, be
     """Return Eq. 3 with the KL of App. B: sum_i (N_i A_i / G) log pi_i - beta KL(pi || ref).
 
     It is unbounded above as soon as one sampled mode has A_i < 0: log pi_i -> -inf while the KL
-    stays finite. Modes without a sample do not enter the first sum.
+    stays finite.
     """
     target = batch_target(counts, advantage)
     logs = np.where(target == 0, 0.0, np.log(np.where(target == 0, 1.0, pi)))
@@ -86,10 +83,10 @@ def printed_objective(pi: Array, ref: Array, counts: Array, advantage: Array, be
 def printed_optimum(ref: Array, counts: Array, advantage: Array, beta: float) -> Array:
     """Return the maximiser of Eq. 3 for advantages >= 0, one policy (K,).
 
-    With c_i = N_i A_i / G: c_i / pi_i - beta log(pi_i / ref_i) = m for all i, so
-    pi_i = ref_i exp(-m / beta) exp(W(c_i exp(m / beta) / (beta ref_i))) with Lambert's W. A root
-    search (Brent) finds m. All modes without a sample are scaled by the same factor here too.
-    Raises UserError for a negative N_i A_i, where there is no maximiser.
+    With c_i = N_i A_i / G: c_i / pi_i - beta log(pi_i / ref_i) = m for all i, so pi_i = ref_i
+    exp(-m / beta) exp(W(c_i exp(m / beta) / (beta ref_i))) with Lambert's W and a root search
+    (Brent) for m. Modes without a sample share one factor here too. Raises UserError for a negative
+    N_i A_i, where there is no maximiser.
     """
     from scipy.optimize import brentq
 
@@ -120,8 +117,8 @@ def partition_bounds(
 ) -> Bounds:
     """Return both lower bounds of Theorem 2.3 on Z'.
 
-    first      = 1 + (A+ sum_{S+} N_i ref_i - |A-| sum_{S-} N_j ref_j) / (beta G)
-    simplified = 1 + p+ (1 - p+) Delta_pi / (beta sigma)
+        first      = 1 + (A+ sum_{S+} N_i ref_i - |A-| sum_{S-} N_j ref_j) / (beta G)
+        simplified = 1 + p+ (1 - p+) Delta_pi / (beta sigma)
 
     The second holds for A+ = (1 - p+) / sigma and A- = -p+ / sigma only, where A+ - A- = 1 / sigma.
     A_plus >= 0 >= A_minus, both (...,).
@@ -140,10 +137,8 @@ def partition_bounds(
 
 
 def normalised_advantages(p: Array) -> tuple[Array, Array]:
-    """Return (A+, A-) = ((1 - p+) / sigma, -p+ / sigma) of a group with success rate p+ in (0, 1).
-
-    sigma = sqrt(p (1 - p)), the population's. The paper does not say which.
-    """
+    """Return (A+, A-) = ((1 - p+) / sigma, -p+ / sigma) of a group with success rate p+ in (0, 1),
+    with the population's sigma = sqrt(p (1 - p)). The paper does not say which."""
     sigma = np.sqrt(p * (1 - p))
     return (1 - p) / sigma, -p / sigma
 
@@ -152,8 +147,8 @@ def geometric_step(pi: Array, target: Array, eta: float, beta: float) -> Array:
     """Return pi^(1 - eta beta) target^(eta beta), normalised (Theorem B.1).
 
     With target = pi_hat this is exactly one natural-gradient (mirror ascent) step of the linear
-    objective. It is not a plain gradient step on the logits of a softmax: App. B's derivative of
-    the KL drops a factor pi_i.
+    objective, not a plain gradient step on the logits of a softmax: App. B's derivative of the KL
+    drops a factor pi_i.
     """
     return softmax((1 - eta * beta) * np.log(pi) + eta * beta * np.log(target), axis=-1)
 
@@ -162,13 +157,9 @@ def geometric_step(pi: Array, target: Array, eta: float, beta: float) -> Array:
 
 
 def dual(K: Array, y: Array) -> Array:
-    """Return alpha = K_qq^+ y, (..., G), for K (..., G, G) and y (..., G).
-
-    Delta f(q', o') = k^T alpha.
-
-    This uses the pseudoinverse: if a batch holds a mode twice, K_qq is singular and the paper's
-    inverse does not exist.
-    """
+    """Return alpha = K_qq^+ y, (..., G), for K (..., G, G) and y (..., G): Delta f(q', o') = k^T
+    alpha. If a batch holds a mode twice, K_qq is singular and the paper's inverse does not exist;
+    hence the pseudoinverse."""
     return (np.linalg.pinv(K, rcond=1e-10, hermitian=True) @ y[..., None])[..., 0]
 
 
@@ -182,11 +173,9 @@ class Spread(NamedTuple):
 
 
 def spread(K: Array, distinct: Array | None = None) -> Spread:
-    """Return the spread of kernels (..., G, G).
-
-    `distinct` (..., G, G) marks the pairs of different modes; only these count for rho. Pairs of
-    copies of one mode would make rho_max = lambda and the bounds empty.
-    """
+    """Return the spread of kernels (..., G, G). For rho only pairs of different modes count, which
+    `distinct` (..., G, G) marks: copies of one mode would make rho_max = lambda and the bounds
+    empty."""
     G = K.shape[-1]
     off = ~np.eye(G, dtype=bool) if distinct is None else distinct
     diagonal = np.diagonal(K, axis1=-2, axis2=-1)

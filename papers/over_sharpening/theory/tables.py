@@ -21,7 +21,6 @@ COUPLING, SPREADS = (0.3, 0.5, 0.7), (0.0, 0.1, 0.2)
 
 
 def groups(thin: int) -> pd.DataFrame:
-    """Return `sampled_groups` for every beta and group size."""
     sizes = [(G, beta) for beta in BETAS for G in GROUP_SIZES]
     return pd.concat([sampled_groups(G, beta, DRAWS // thin, seed=G) for G, beta in sizes])
 
@@ -33,7 +32,6 @@ def checks(groups: pd.DataFrame, thin: int) -> pd.DataFrame:
 
 
 def coupled(thin: int) -> pd.DataFrame:
-    """Return `coupling_checks` for every group size, coupling, spread and kind of batch."""
     frames = [
         coupling_checks(G, c, width, repeats, draws=1000 // thin, seed=1)
         for G in GROUP_SIZES
@@ -151,11 +149,9 @@ def _counted(found: dict) -> pd.DataFrame:
 
 
 def sampled_groups(G: int, beta: float, draws: int, seed: int) -> pd.DataFrame:
-    """Return one row for each random mixed group: Z' with GRPO's advantages, and its two bounds.
-
-    Also Z' with IAC (alpha = 1), with IAC scaled to GRPO's largest weight, and with the advantages
-    divided by ref; and whether the optimum is over-sharpened and a correct mode is unsampled.
-    """
+    """Return one row for each random mixed group: Z' with GRPO's advantages, and its two bounds; Z'
+    with IAC (alpha = 1), with IAC scaled to GRPO's largest weight, and with the advantages divided
+    by ref; whether the optimum is over-sharpened and a correct mode is unsampled."""
     rng = np.random.default_rng([seed, 23])
     ref, correct = references(draws, rng)
     counts = rng.multinomial(G, ref)
@@ -218,7 +214,7 @@ def kernels(G: int, coupling: float, width: float, repeats: bool, draws: int, rn
 
     Mode m has the gradient s_m (sqrt(c) u + sqrt(1 - c) v_m), where c is the coupling, u is shared,
     v_m are random unit vectors of 64 dimensions and s_m is uniform in [1 - width, 1 + width]. The
-    samples are distinct modes, or with `repeats` they are drawn from G / 2 modes.
+    samples are distinct modes, or with `repeats` drawn from G / 2 modes.
     """
     v = rng.normal(size=(draws, G + 1, 64))
     v /= np.linalg.norm(v, axis=-1, keepdims=True)
@@ -238,11 +234,9 @@ def coupling_checks(
     G: int, coupling: float, width: float, repeats: bool, *, draws: int, seed: int
 ) -> pd.DataFrame:
     """Check Theorem 2.4 on kernels that meet Assumptions 2.1 to 2.3 (2.2 exactly, with eta = 1).
-    lambda and rho are taken over distinct modes, the unseen one included.
-
-    A seen mode then moves by exactly y_k, because the update fits the batch: k_q' is a row of K_qq.
-    The factor N in the bound asks for up to N times that.
-    """
+    lambda and rho are taken over distinct modes, the unseen one included. A seen mode then moves by
+    exactly y_k, because the update fits the batch: k_q' is a row of K_qq. The factor N in the bound
+    asks for up to N times that."""
     rng = np.random.default_rng([seed, G, int(100 * coupling), int(100 * width), repeats])
     K, mode = kernels(G, coupling, width, repeats, draws, rng)
     distinct = np.concatenate([mode, np.full((draws, 1), -1)], axis=1)

@@ -1,4 +1,4 @@
-"""The settings of the toy, with checks of their values, and the cells that they define."""
+"""The settings of the toy, with checks, and the cells that they define."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -11,7 +11,7 @@ from common.errors import require
 
 @dataclass(frozen=True)
 class Cell:
-    """One setting: estimator, IAC's exponent alpha, DLC's mu (0: without it), learning rate."""
+    """IAC's exponent alpha or DLC's mu is 0 where a cell has none."""
 
     estimator: str
     alpha: float

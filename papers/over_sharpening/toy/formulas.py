@@ -8,10 +8,11 @@ COLLAPSED = 0.99  # a label with this probability has collapsed
 
 
 def weight_table(config: Toy, cell: Cell, G: int) -> np.ndarray:
-    """Return (G + 1, 2): the advantage of a success and of a failure in a group with X successes.
+    """Return (G + 1, 2): the advantage of a success and of a failure in a group with X successes; 0
+    where X leaves no such response.
 
     IAC's factor (G - X)^alpha multiplies the positive advantages of every estimator; Algorithm 1
-    has it for GRPO only. Entries without a response (successes at X = 0, failures at X = G) are 0.
+    has it for GRPO only.
     """
     import torch
 
@@ -27,7 +28,7 @@ def weight_table(config: Toy, cell: Cell, G: int) -> np.ndarray:
 
 def uniforms(seeds: list[int], steps: int, G: int) -> np.ndarray:
     """Return uniform numbers (steps, seeds, G) in [0, 1), which depend on seed and G only: every
-    estimator, optimiser and learning rate gets the same ones."""
+    estimator, optimiser and learning rate gets the same numbers."""
     return np.stack([np.random.default_rng([s, G]).random((steps, G)) for s in seeds], axis=1)
 
 
@@ -45,8 +46,7 @@ def counts(p: np.ndarray, u: np.ndarray) -> np.ndarray:
 
 
 class Optimizer:
-    """torch's SGD, SGD with momentum (no dampening) or AdamW, as gradient ascent on arrays of one
-    shape."""
+    """torch's SGD, SGD with momentum (no dampening) or AdamW, as gradient ascent on arrays."""
 
     def __init__(self, config: Toy, name: str, lr: np.ndarray, shape: tuple):
         self.config, self.name, self.lr = config, name, lr

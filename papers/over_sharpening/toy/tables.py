@@ -38,7 +38,7 @@ SHOWN = ["p_cat", "p_persian", "siamese_high", "siamese_mid", "siamese_low"]
 
 
 def simulate(config: Toy, optimizer: str, G: int, cells: list[Cell], u: np.ndarray) -> dict:
-    """Train all cells and seeds side by side. The uniform numbers u (steps, seeds, G) draw the
+    """Train all cells and seeds side by side; the uniform numbers u (steps, seeds, G) draw the
     labels.
 
     Returns "curves": SHOWN as arrays (points, cells, seeds) at steps 0, every, ..., the last; and
@@ -86,12 +86,10 @@ def simulate(config: Toy, optimizer: str, G: int, cells: list[Cell], u: np.ndarr
 
 
 def run(config: Toy) -> Path:
-    """Run the toy unless it is stored. Return the folder of final, curves and traces (.csv.gz),
-    which the claims and figures read.
+    """Run the toy unless it is stored. Return the folder of final, curves and traces (.csv.gz).
 
     final: one row for each setting and seed, after the last step. curves: mean, 10 % and 90 %
-    quantile over seeds by step, of DRAWN at main_lr. traces: single seeds by step, at main_lr. A
-    stored run is found by its configuration.
+    quantile over seeds by step, of DRAWN at main_lr. traces: single seeds by step, at main_lr.
     """
     shared = asdict(config)
     del shared["results_dir"]
@@ -118,7 +116,6 @@ def run(config: Toy) -> Path:
 
 
 def tables(config: Toy, optimizer: str, G: int, u: np.ndarray) -> dict:
-    """Return the rows of one (optimizer, G), by file name."""
     final, curves, traces = [], [], []
     for remembered in (False, True):  # cells without a memory network skip its training
         cells = [cell for cell in config.cells if (cell.mu > 0) == remembered]
