@@ -1,10 +1,9 @@
 """Fig. 3's case study: a page with right responses of GRPO and GRPO-N to the same prompts.
 
 `rlvr compare` on cluster runs writes cluster/case_study.md from the samples of Table 1's runs on
-AMC 2023. The paper picks one prompt and does not say how. Here a rule picks the prompts. All
-prompts that both models solve at least once are ordered by how many more different right answers
-GRPO-N has (ties by prompt); the first three, the middle three and the last three are shown. So the
-page shows where GRPO-N gains most, gains or loses little, and loses most.
+AMC 2023. The paper picks one prompt and does not say how; here a rule picks them. All prompts that
+both models solve are ordered by how many more different right answers GRPO-N has (ties by prompt);
+the first three, the middle three and the last three are shown.
 """
 
 from pathlib import Path
@@ -22,8 +21,7 @@ LONGEST = 80  # characters shown of a response, which may be any text
 
 
 def draw(root: Path, cells: pd.DataFrame, gathered: Gathered) -> list:
-    """Write the page of Table 1's runs; write nothing where the samples of one are missing. Return
-    no figure, because the page shows none. cells: not used here; gathered: the cluster runs."""
+    """Write the page of Table 1's runs, unless the samples of one are missing. Return no figure."""
     rows = gathered.rows
     drawn = cluster.samples(root, rows[rows["table"] == "table1"])
     if len(drawn) and set(drawn["method"]) == set(METHODS):
@@ -32,7 +30,6 @@ def draw(root: Path, cells: pd.DataFrame, gathered: Gathered) -> list:
 
 
 def page(samples: pd.DataFrame) -> str:
-    """Return the page as markdown, with a table of facts on each chosen prompt."""
     ordered, runs = solved(samples), samples.groupby("method")["run_id"].first()
     lines = [
         "# Right responses of GRPO and GRPO-N to the same prompts",
@@ -65,7 +62,6 @@ def solved(samples: pd.DataFrame) -> list[str]:
 
 
 def chosen(ordered: list[str]) -> dict[str, list[str]]:
-    """Return the prompts that the rule picks, by kind; none twice."""
     last = max(0, len(ordered) - SHOWN)
     picked = {}
     for kind, start in (("most more", 0), ("the middle", last // 2), ("most fewer", last)):

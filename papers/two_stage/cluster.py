@@ -1,5 +1,4 @@
-"""Fig. 3's erroneous pieces of code, counted in the stored samples of the two-stage paper's cluster
-runs. The runs' own result rows do not have this measure."""
+"""Fig. 3's erroneous pieces of code, counted in the stored samples of the cluster runs."""
 
 import re
 from pathlib import Path
@@ -18,11 +17,8 @@ COUNTS = {"code": "pieces", "erroneous_code": "pieces"}
 
 def samples(root: Path, rows: pd.DataFrame) -> pd.DataFrame:
     """Return the stored samples of METHODS on the benchmark CASES, for the runs whose folders are
-    there.
-
-    Columns: problem_id, sample, response, outcome, parsed, and the run's table, model, method,
-    seed, step, run_id.
-    """
+    there: problem_id, sample, response, outcome, parsed, and the run's table, model, method, seed,
+    step, run_id."""
     mine = rows[(rows["benchmark"] == CASES) & rows["method"].isin(METHODS)]
     names = ["table", "model", "method", "seed", "step", "run_id"]
     parts = []
@@ -43,10 +39,8 @@ def pieces(response: str) -> tuple[int, int]:
 
 def code_rows(root: Path, rows: pd.DataFrame) -> pd.DataFrame:
     """Return result rows of table "TABLE, samples": the pieces of code and the erroneous ones per
-    response, averaged within each problem and then over problems.
-
-    Sec 4.3 gives no measure; this one is ours.
-    """
+    response, averaged within each problem and then over problems. Sec 4.3 gives no measure; this
+    one is ours."""
     drawn = samples(root, rows)
     if drawn.empty:
         return drawn

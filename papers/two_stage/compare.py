@@ -13,7 +13,6 @@ STEPS = {"sgd": "plain step", "adam": "Adam"}
 
 
 def own_rows(root: Path) -> list[pd.DataFrame]:
-    """Return the result rows of the toy and of the theory."""
     return [toy_rows(root), *theory_rows(root)]
 
 
@@ -34,7 +33,6 @@ def toy_rows(root: Path) -> pd.DataFrame:
     peak; best_rise, leader_fall: the changes from that step to the last one; negative_1,
     negative_2: the leader's share of the samples with a negative advantage up to that step, and
     from there to the crossing. `spread`, the mean width of the figures' quantile band, has no seed.
-    Empty without results of the toy.
     """
     folder = root / "two_stage" / "toy"
     if not (folder / "ends.csv.gz").exists():
@@ -66,7 +64,6 @@ def toy_rows(root: Path) -> pd.DataFrame:
 
 
 def named(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the toy's rows with method and benchmark as the claims name them."""
     negative = frame["method"].map({"full": "", "negative": ", -N"})
     return frame.assign(
         method=frame["optimizer"].map(STEPS) + negative,
@@ -75,7 +72,6 @@ def named(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def theory_rows(root: Path) -> list[pd.DataFrame]:
-    """Return the theory's tables as result rows. Networks are seeds; other numbers have none."""
     folder, frames = root / "two_stage" / "theory", []
     named = {  # table -> method, the column that names the benchmark, metrics of its rows
         "theorem1": ("full", "G", SHOWN),

@@ -14,7 +14,6 @@ from papers.two_stage.theory import tables
 
 
 def run(root: Path) -> None:
-    """Write every table. Equal inputs give equal bytes. Takes seconds."""
     made = {
         "theorem1": tables.theorem1_table(),
         "remark2": tables.remark2_table(),

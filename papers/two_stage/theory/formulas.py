@@ -14,10 +14,8 @@ import numpy as np
 
 
 def softmax(z: np.ndarray, temperature: float = 1.0) -> np.ndarray:
-    """Return exp(z_v / tau) / sum_u exp(z_u / tau).
-
-    Sec 3.2 prints the sum over u != v only, which does not give a softmax.
-    """
+    """Return exp(z_v / tau) / sum_u exp(z_u / tau). Sec 3.2 prints the sum over u != v only, which
+    does not give a softmax."""
     scaled = np.asarray(z, float) / temperature
     weights = np.exp(scaled - scaled.max(-1, keepdims=True))
     return weights / weights.sum(-1, keepdims=True)
@@ -48,8 +46,8 @@ def expected_group_update(p: np.ndarray, r: np.ndarray, *, eta: float, G: int) -
 
         (1 - 1/G) eta p_v (r_v - sum_u p_u r_u)
 
-    Theorem 1 holds for a fixed A only. In a group each response is part of its own baseline, which
-    removes 1/G of the expected step (INC015).
+    Theorem 1 holds for a fixed A only. A response is part of its group's baseline, which removes
+    1/G of the expected step (INC015).
     """
     return (1 - 1 / G) * expected_logit_update(p, r, eta=eta)
 
@@ -115,10 +113,10 @@ def others_fall(p: np.ndarray, v: int) -> np.ndarray:
 
         p_u falls  <=>  p_u + p_v > sum_w p_w^2          (u != v; False at v itself)
 
-    Remark 2 says that all p_u fall. They do not: where another action is dominant, a rare v takes
-    its mass from that action, and rare u gain too. With A < 0 all signs are reversed: p_u then
-    rises only where this function is true, so mass taken from v goes to actions that are already
-    likely. The condition follows from Lemma 1; it is not printed.
+    This follows from Lemma 1; it is not printed. Remark 2 says that all p_u fall, but where another
+    action is dominant, a rare v takes its mass from that action, and rare u gain too. With A < 0
+    all signs are reversed: p_u then rises only where this function is true, so mass taken from v
+    goes to actions that are already likely.
     """
     p = np.asarray(p, float)
     falls = p + p[..., v, None] > (p**2).sum(-1, keepdims=True)
@@ -127,7 +125,7 @@ def others_fall(p: np.ndarray, v: int) -> np.ndarray:
 
 
 def empirical_ntk(jacobian: np.ndarray) -> np.ndarray:
-    """Return K = (grad z)(grad z)^T, (V, V), from the Jacobian of the logits in the parameters,
+    """Return K = (grad z)(grad z)^T, (V, V), from the logits' Jacobian in the parameters,
     (V, d)."""
     return jacobian @ jacobian.T
 

@@ -1,5 +1,4 @@
-"""The settings of the toy, with checks of their values: the cells of each figure, and what is
-recorded."""
+"""The settings of the toy, with checks: the cells of each figure, and what is recorded."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -14,8 +13,6 @@ from papers.two_stage.theory.formulas import expected_path
 
 @dataclass(frozen=True)
 class Cell:
-    """One setting: rewards and initial policy of V actions, group size, temperature."""
-
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 (pydantic's own name)
 
     name: str
@@ -40,7 +37,7 @@ class Cell:
         return max(others, key=self.policy.__getitem__)
 
     def expected(self, config: "Toy", negative_only: bool):
-        """Return the policy at the recorded steps if every plain step is its exact expectation,
+        """Return the policy at the recorded steps if every plain step is its expectation,
         (steps, V)."""
         tau = self.temperature
         return expected_path(
@@ -75,8 +72,8 @@ class Toy:
         require(0 <= low < high <= 1, "band", self.band, "two quantiles, the lower first")
 
     def recorded(self) -> list[int]:
-        """Return the recorded steps: 0, the last one, and between them `per_decade` steps each time
-        the step grows tenfold."""
+        """Return the recorded steps: 0, the last, and between them `per_decade` for each
+        tenfold."""
         kept, exponent = {0, self.steps}, 0
         while (step := round(10 ** (exponent / self.per_decade))) <= self.steps:
             kept.add(step)

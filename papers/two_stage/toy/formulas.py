@@ -4,8 +4,7 @@
 def gradient(p, below, rewards, *, G: int, negative_only: bool):
     """Return g / G of Algorithm 1, (V, C, S).
 
-    p: (V, C, S); rewards: (V, C, 1); below: (V - 1, C, S), the result of `draw_below`: for every
-    action but the last, how many of the group's G samples are that action or an earlier one.
+    p: (V, C, S); rewards: (V, C, 1); below: (V - 1, C, S), the result of `draw_below`.
     """
     import numpy as np
 

@@ -1,5 +1,5 @@
-"""The two stages of a path of the toy. In the first, exploitation, the leader rises and the best
-action stays rare. In the second, exploration, the best action overtakes the leader."""
+"""The two stages of a path of the toy: exploitation, in which the leader rises and the best action
+stays rare, and exploration, in which the best action overtakes the leader."""
 
 import numpy as np
 
@@ -8,8 +8,8 @@ class Stages:
     """The record of the leader and the best action along the paths of all seeds: arrays (C, S)."""
 
     def __init__(self, best: list[int], leader: list[int], p: np.ndarray):
-        """Start the record. best, leader: the best and the leading action of each cell; p:
-        (V, C, S), the policies before training."""
+        """best, leader: the best and the leading action of each cell; p: (V, C, S), before
+        training."""
         self.best, self.leader = best, leader
         self.cells = np.arange(len(best))
         self.start_best, self.start_leader = p[self.best, self.cells], p[self.leader, self.cells]
@@ -21,8 +21,7 @@ class Stages:
         self.by_peak = self.negatives.copy()
 
     def see(self, step: int, p: np.ndarray) -> None:
-        """Record the policies p after `step`. Once the best action has crossed the leader, nothing
-        more is recorded."""
+        """Record the policies p after `step`, until the best action has crossed the leader."""
         best, leader = p[self.best, self.cells], p[self.leader, self.cells]
         self.crossing[np.isnan(self.crossing) & (best > leader)] = step
         before = np.isnan(self.crossing)

@@ -35,9 +35,8 @@ def simulate(
     """Return (paths, ends) of cells that share G and the number of actions.
 
     paths has the columns PATHS without figure, optimizer, method and `expected`; ends has cell,
-    seed and what `Stages` says of their paths. For one optimizer and method, a seed's path depends
-    on the seed, G and the cell only. All cells, optimisers and methods see the same uniform
-    numbers.
+    seed and what `Stages` says of their paths. A seed's path depends on optimizer, method, seed, G
+    and cell only; all see the same uniform numbers.
     """
     G = cells[0].G
     column = lambda values: np.array(values, float).T[..., None]  # noqa: E731
@@ -79,8 +78,6 @@ def simulate(
 
 
 def _spread(cells: list[Cell], step: int, p, band):
-    """Return mean and quantiles over seeds of every cell and action at one step. Actions are
-    numbered from 1."""
     V = len(p)
     low, median, high = np.quantile(p, [band[0], 0.5, band[1]], axis=2)
     numbers = {"mean": p.mean(2), "low": low, "median": median, "high": high}
@@ -90,12 +87,10 @@ def _spread(cells: list[Cell], step: int, p, band):
 
 
 def run(config: Toy) -> Path:
-    """Run the parts that are not stored yet. Return the folder of paths.csv.gz and ends.csv.gz.
-
-    A part is a (figure, optimizer, method). Parts with the same other settings share one run
-    folder, `toy-<hash>`, and a stopped command resumes where it was. paths and ends hold the parts
-    that `config` names.
-    """
+    """Run the parts that are not stored yet. Return the folder of paths.csv.gz and ends.csv.gz,
+    which hold the parts that `config` names. A part is a (figure, optimizer, method). Parts with
+    the same other settings share one run folder, `toy-<hash>`, and a stopped command resumes where
+    it was."""
     shared = asdict(config)
     for key in ("optimizers", "methods", "results_dir"):
         del shared[key]
@@ -133,12 +128,8 @@ def _file(folder: Path, name: str, figure: str, optimizer: str, method: str) -> 
 
 
 def _part(config: Toy, figure: str, optimizer: str, method: str):
-    """Return (paths, ends) of one part. Cells with the same group size and number of actions are
-    simulated together.
-
-    `expected` is the path of exact expected steps. It is empty for Adam, whose step is not linear
-    in g.
-    """
+    """Return (paths, ends) of one part. `expected` is the path of exact expected steps, empty for
+    Adam, whose step is not linear in g."""
     together: dict[tuple[int, int], list[Cell]] = {}
     for cell in config.figures[figure]:
         together.setdefault((cell.G, len(cell.policy)), []).append(cell)
