@@ -1,8 +1,8 @@
 """The study's tables: positive controls, and what each method keeps compared with GRPO.
 
 Positive controls are what a testbed has to show at a learning rate before claims may rest on it.
-They were declared before any of their runs (docs/evidence.md), and are read only on dev prompts,
-at the last checkpoint that both sides of the comparison have.
+They were declared before any of their runs (docs/evidence.md), and are read only on dev prompts, at
+the last checkpoint that both sides of the comparison have.
 """
 
 from __future__ import annotations
@@ -66,11 +66,9 @@ DECLARED = (
 
 
 def controls(found: RunsByMethod) -> pd.DataFrame:
-    """Return a row for each control at each learning rate that has one, fastest first. A control
-    whose runs are missing has no numbers and the verdict "not run".
-
-    passes: the 95 % interval of a - b lies above -margin; fails: it lies below -margin; else
-    open."""
+    """Return a row for each control at each learning rate that has one, fastest first. passes: the
+    95 % interval of a - b lies above -margin; fails: it lies below -margin; else open, or "not
+    run"."""
     rates = sorted({rate for rate, _ in found}, key=lambda rate: float(rate.removeprefix("lr ")))
     rates.reverse()
     rows = []
