@@ -28,8 +28,8 @@ GROUPS = {
         "reproduce": Verb("common.reproduce", "all of a paper that this machine can run"),
         "evaluate": Verb("common.evaluation.command", "sample a model on a benchmark and score it"),
         "rescore": Verb("common.evaluation.rescore", "score stored samples by another verifier"),
-        "keep": Verb("common.sweeps.declared", "add the finished runs of a declared study to ours"),
-        "import": Verb("common.comparison.import_runs", "counts made elsewhere, as a paper's runs"),
+        "keep": Verb("common.sweeps.declared", "store the finished runs of a declared study"),
+        "import": Verb("common.comparison.import_runs", "add counts made elsewhere to a paper"),
     },
     "measure": {
         "verify": Verb("common.evaluation.verify", "verdicts on a file of responses"),
@@ -41,8 +41,8 @@ GROUPS = {
         "diff": Verb(
             "common.comparison.difference", "A - B, paired, or the mean of A: methods or runs"
         ),
-        "calibrate": Verb("common.comparison.calibrate", "what reruns say if the truth is known"),
-        "runs": Verb("common.report.runs", "what is in a results folder, and how far it is"),
+        "calibrate": Verb("common.comparison.calibrate", "what reruns say when the truth is known"),
+        "runs": Verb("common.report.runs", "the runs in a results folder, and their progress"),
         "report": Verb("common.report.page", "one page for all papers"),
     },
     "cluster": {

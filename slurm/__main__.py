@@ -7,7 +7,7 @@
 status and cancel take scale=NAME and results_dir=FOLDER; status seeds=1,2,3 shows only the jobs of
 these seeds. preflight checks the node that it runs on, as a job does before it computes: driver,
 GPUs and their free memory, flash-attn, shared memory, TMPDIR, a sum over all GPUs, and whether
-`verifier` works (that of programs needs bubblewrap).
+`verifier` works (`code` needs bubblewrap).
 """
 
 import os

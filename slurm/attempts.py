@@ -38,8 +38,7 @@ def run_folder(root: Path, paper: str, kind: str, key: str) -> Path:
 
 
 def progress(run: Path, kind: str) -> int:
-    """Return the last step of a training curve, the last that a command has saved, or the number of
-    chunks sampled or models measured."""
+    """Return the last step of a training or command, or the number of chunks or models measured."""
     if kind in ("evaluate", "rates", "score"):
         return len([*(run / "samples").glob("*.jsonl.gz")])
     if kind == "measure":

@@ -86,8 +86,8 @@ def judged(need: Need, f: Facts) -> list[CheckResult]:
         found.append(_found("shared memory", seen, f.shared_gib < wanted, said, here=True))
     if need.verl and need.nodes > 1:  # gloo binds to this address
         said = (
-            f"GLOO_SOCKET_IFNAME=: the name {f.node} means {f.address} on {f.node} itself, where "
-            "no other node can reach it; name the network in setup: export GLOO_SOCKET_IFNAME=ib0"
+            f"GLOO_SOCKET_IFNAME=: on {f.node} its name resolves to {f.address}, which no other "
+            "node can reach; name the network in setup: export GLOO_SOCKET_IFNAME=ib0"
         )
         bad = f.address.startswith("127.") and not f.interface
         found.append(_found("own address", f"{f.address} {f.interface or ''}", bad, said))

@@ -1,18 +1,18 @@
 """Send a paper's rows (named experiments) to a cluster: `rlvr submit paper=NAME`, or
 `python papers/NAME/launch.py`.
 
-    (no other word)                              what there is: tables, rows, seeds
-    table=table2 prefetch=true             download their models and sets, say what is there already
+    (no other word)                              list the tables, rows and seeds
+    table=table2 prefetch=true             download the models and sets that are missing here
     table=table2 profile=h100-1x8 dry_run=true   jobs, options of sbatch, GPU-hours; no SLURM
     table=table2 profile=h100-1x8          submit what is not done or queued; rerun for the rest
 
 table=NAME,NAME selects the rows of these printed tables, and row=NAME,NAME these rows, with the
 jobs that their evaluations wait for. without=NAME,NAME leaves rows out, such as rows that do not
-fit. scale=NAME selects a scale of the paper's configs/reproduce.yaml; the default is that of the
-table, or `cluster`. seeds=1,2,3 runs these seeds of every row, seeds=5 the seeds 1 to 5, seeds=6-10
-those; n=64 draws 64 samples per problem in every evaluation. profile names a file of
-configs/slurm/. optim.steps=3 tries row=NAME with three steps and one sample per problem; its
-results are in results/trial. yes=true submits more than 1,000 predicted GPU-hours.
+fit. scale=NAME selects a scale of the paper's configs/reproduce.yaml; the default is the table's
+scale, or `cluster`. seeds=1,2,3 runs these seeds of every row, seeds=5 the seeds 1 to 5, and
+seeds=6-10 the seeds 6 to 10; n=64 draws 64 samples per problem in every evaluation. profile names a
+file of configs/slurm/. optim.steps=3 tries row=NAME with three steps and one sample per problem;
+its results are in results/trial. yes=true submits more than 1,000 predicted GPU-hours.
 results_dir=FOLDER is the folder of all results (default: results); disk_gb=2000 says what a quota
 leaves there.
 verl.KEY=VALUE sets one of verl's own keys for all trainings; it may change only memory and speed.

@@ -41,7 +41,7 @@ class Job:
     needs: tuple[str, ...] = ()
     follows: tuple[str, ...] = ()
     of: Any = None  # for a job that samples or measures: the Experiment of its model
-    makes: tuple[str, ...] = ()  # names of its runs; by default those of its Suite, or its key
+    makes: tuple[str, ...] = ()  # names of its runs; by default its Suite's, or its key
 
     def __post_init__(self):
         own = self.config.names if isinstance(self.config, Suite) else (self.key,)

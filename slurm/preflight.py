@@ -108,7 +108,6 @@ def _said(profile: Profile) -> list[str]:
 
 
 def _installed(what: str, *names: str) -> None:
-    """Raise UserError unless one of these packages is installed as constraints-cluster-* pin it."""
     pinned = set()
     for file in ROOT.glob("constraints-cluster-*.txt"):
         lines = [line.split("==") for line in file.read_text().splitlines()]

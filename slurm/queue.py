@@ -65,7 +65,6 @@ def run(*command: str) -> str:
 
 
 def _squeue() -> dict[str, State]:
-    """Return the state of every job of this user; --array gives a line per element."""
     lines = run("squeue", "--me", "-h", "--array", "-o", "%i|%T|%r").splitlines()
     return {job: State(name, reason) for job, name, reason in (x.split("|") for x in lines)}
 

@@ -170,7 +170,7 @@ def _start(*arguments: str, gpus: int) -> subprocess.Popen:
     cpus = os.environ.get("SLURM_CPUS_PER_TASK") or os.environ.get("SLURM_CPUS_ON_NODE", "1")
     command = [str(_ray()), "start", *arguments, "--block", f"--num-cpus={cpus}"]
     command += [f"--num-gpus={gpus}", "--disable-usage-stats"]
-    # SLURM sets AMD's variable next to NVIDIA's, and verl refuses to see both.
+    # SLURM sets AMD's variable as well as NVIDIA's, and verl refuses to see both.
     env = {name: value for name, value in os.environ.items() if name != "ROCR_VISIBLE_DEVICES"}
     return subprocess.Popen(command, env=env | READABLE | RAY, start_new_session=True)
 

@@ -43,7 +43,7 @@ def parameters(
         "gpus_per_node": f"{typed}{asked.gpus_per_node}" if asked.gpus_per_node else None,
         "mem": f"{asked.memory_gb}GB" if asked.memory_gb else None,
         "time": asked.time_min,
-        # SLURM sends the signal up to a minute late; slurm.stop has a clock of its own
+        # SLURM sends the signal up to a minute late; slurm.stop has a clock too
         "signal_delay_s": asked.signal_lead_s,
         # what takes GPUs waits for those before it (plan.capped)
         "array_parallelism": profile.array_parallelism if light else plan.MOST,

@@ -1,5 +1,5 @@
-"""`python -m slurm.start FILE` runs a task of the list in FILE (records.write_tasks): that of this
-element of a SLURM array, else the first."""
+"""`python -m slurm.start FILE` runs a task of the list in FILE (records.write_tasks): this array
+element's, else the first."""
 
 import json
 import os

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from common.results.files import write
 
-AGAIN_FILE = "again-"  # and the job's id, next to the folders of a submission's jobs
+AGAIN_FILE = "again-"  # and the job's id, beside the folders of a submission's jobs
 END = "RLVR_END"  # environment: the end of the job's time limit, as squeue prints it
 UP = ("idle", "alloc", "mix", "comp", "plnd")  # states of a node that takes or runs jobs
 

@@ -67,7 +67,6 @@ def submit(
 def _missing(
     jobs: list[plan.Job], root: Path, paper: str, say: Callable
 ) -> tuple[list[plan.Job], dict[str, str]]:
-    """Return the jobs to submit, and run -> job id of those that are queued."""
     waiting = [job for job in status.statuses(root, paper) if job.queued]
     queued = {name: job.job_id for job in waiting for name in job.makes}
     made = [status.made(root, paper, job) for job in jobs]
@@ -141,8 +140,8 @@ def visible_gpus(profile: Profile) -> list[str]:
 
         said = ",".join(map(str, range(torch.cuda.device_count())))
     names = [name for name in said.split(",") if name]
-    remedy = f"profile {profile.name}, and this machine shows {len(names)} GPU(s); take a smaller "
-    remedy += "one (local: a CPU), or set CUDA_VISIBLE_DEVICES"
+    remedy = f"this machine shows {len(names)} GPU(s), fewer than profile {profile.name} needs; "
+    remedy += "choose a smaller profile (local: a CPU), or set CUDA_VISIBLE_DEVICES"
     require(len(names) >= wanted, "gpus_per_node", wanted, remedy)
     return names[:wanted]
 

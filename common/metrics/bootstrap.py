@@ -26,11 +26,11 @@ def resampled_means(values: np.ndarray, *, draws: int, seed: int) -> np.ndarray:
 
 
 def percentile_interval(means: np.ndarray, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-    """Return lower and upper bound of each column of (draws, K), ignoring draws that are NaN. Both
-    are NaN where all draws are alike: they have no spread to judge by.
+    """Return lower and upper bound of each column of (draws, K), ignoring NaN; both are NaN where
+    all draws are alike, without spread to judge by.
 
-    This is the plain percentile interval. With P problems it is too short by about sqrt(1 - 1/P);
-    with few problems prefer an interval with a t distribution (`paired.two_way_interval`).
+    This plain percentile interval is too short by about sqrt(1 - 1/P) with P problems; with few
+    problems prefer an interval with a t distribution (`paired.two_way_interval`).
     """
     tail = 50 * (1 - level)
     least, most = np.nanmin(means, axis=0), np.nanmax(means, axis=0)

@@ -42,8 +42,7 @@ class Interval:
         return stdtrit(self.df, 0.975) * self.stderr
 
     def of_difference(self, start: float) -> tuple[float, float]:
-        """Return `ends` of a percentage minus `start`, cut where a percentage would leave
-        0..100."""
+        """Return `ends` of a percentage minus `start`, cut where it would leave 0..100."""
         low, high = self.ends()
         if np.isnan(low):
             return low, high
@@ -56,8 +55,7 @@ class Interval:
         return float(2 * stdtr(self.df, -abs(self.value - null) / self.stderr))
 
     def above(self, effect: float) -> float:
-        """Return the probability that the truth is above `effect` under a flat prior; NaN without
-        spread."""
+        """Return the probability that the truth is above `effect` under a flat prior."""
         known = self.stderr > 0
         return float(stdtr(self.df, (self.value - effect) / self.stderr)) if known else np.nan
 

@@ -1,6 +1,6 @@
 """All metrics of a benchmark as tidy rows with intervals: from counts, and from samples.
 
-The columns are those of `passk.report`, then low and high: a 95 % interval over resampled problems
+The columns are `passk.report`'s, then low and high: a 95 % interval over resampled problems
 (`bootstrap.resampled_means`). Where all problems have the same value, a percentage has Wilson's
 interval and other numbers have none; a single problem has none.
 """
@@ -53,13 +53,13 @@ def from_samples(rows: pd.DataFrame, benchmark: str) -> pd.DataFrame:
 
 def from_scores(rows: pd.DataFrame, benchmark: str) -> pd.DataFrame:
     """Return the rows of one benchmark from a model's scores of its samples
-    (evaluation/scoring.py): problem_id, tokens, log_prob, entropy and, where samples were drawn at
-    another temperature than 1, drawn_entropy. All metrics are means over responses of their means
+    (evaluation/scoring.py): problem_id, tokens, log_prob, entropy and, for samples drawn at a
+    temperature other than 1, drawn_entropy. All metrics are means over responses of their means
     over tokens.
 
     exact_token_entropy   of H(p_t), the model's own next token, temperature 1 (two_stage App. C.5)
-    exact_token_nll       of -log p of the token that was drawn
-    exact_drawn_entropy   of H(p_t) at the temperature at which the samples were drawn
+    exact_token_nll       of -log p of the token that was drawn exact_drawn_entropy   of H(p_t) at
+    the temperature at which the samples were drawn
     """
     sums = {"exact_token_entropy": -rows["entropy"], "exact_token_nll": rows["log_prob"]}
     if "drawn_entropy" in rows:

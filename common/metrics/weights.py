@@ -113,8 +113,7 @@ def randomised(blocks: Blocks, *, rank: int, oversample: int, iterations: int, s
 
 
 def cosine(a: np.ndarray, b: np.ndarray) -> float:
-    """Return |cos| of two vectors (Table 12; the sign of a singular vector is arbitrary), or NaN if
-    one is 0."""
+    """Return |cos| of two vectors (Table 12: a singular vector's sign is arbitrary); NaN for 0."""
     lengths = np.linalg.norm(a) * np.linalg.norm(b)
     return float(abs(a @ b) / lengths) if lengths > 0 else np.nan
 

@@ -13,10 +13,10 @@ from common.models.store import folder
 
 def device(asked: str) -> str:
     """Return "cpu" or "cuda" for the device that a configuration asks for. Raises UserError for
-    "cuda" where there is no GPU, and for "mps"."""
+    "cuda" without a GPU, and for "mps"."""
     has_gpu = torch.cuda.is_available()
     require(asked != "mps", "device", asked, "Apple's GPU has no float64; take device=cpu")
-    require(has_gpu or asked != "cuda", "device", asked, "no GPU is here; take device=cpu")
+    require(has_gpu or asked != "cuda", "device", asked, "there is no GPU here; use device=cpu")
     return "cuda" if has_gpu and asked != "cpu" else "cpu"
 
 
@@ -67,8 +67,7 @@ def load_tokenizer(path: str, *, key: str):
 
 
 def read_tokenizer(path: str, *, key: str, revision: str = "main"):
-    """Return the tokenizer of a folder or hub id as it is stored. Raises UserError if it cannot be
-    read."""
+    """Return a stored tokenizer. Raises UserError if it cannot be read."""
     from common.models.hf import AutoTokenizer
 
     with reading(path, key) as cached:
@@ -96,7 +95,7 @@ def reading(path: str, key: str) -> Iterator[bool]:
         remedy = "give a folder with a causal LM and its tokenizer, or a hub id that can be reached"
         if Path(path).exists():
             remedy = (
-                "its files are damaged or no causal LM; fetch them again, or delete a cached folder"
+                "its files are damaged or hold no causal LM; fetch them again, or delete the cache"
             )
         reason = str(error).split("\n")[0][:300]
         raise UserError(f"{key}={path}: cannot be loaded ({reason}); {remedy}") from error
@@ -116,8 +115,8 @@ def only_cached(path: str, key: str) -> bool:
         huggingface_hub.HfApi().model_info(path, timeout=10)
     except (RepositoryNotFoundError, HFValidationError) as error:
         raise UserError(
-            f"{key}={path}: neither a folder nor a model of the hub that this login may read; "
-            "correct it, or `hf auth login`"
+            f"{key}={path}: is neither a folder nor a hub model that this login may read; "
+            "correct it, or run `hf auth login`"
         ) from error
     except (HTTPError, OSError):
         return True

@@ -13,8 +13,8 @@ from common.results.files import cannot_write, config_hash, sweep
 
 
 def identity(model: Model) -> str:
-    """Return the name and a hash of the source of the weights: the path and, for a folder, its
-    contents; or the pretraining configuration."""
+    """Return the name and a hash of the weights' source: a path and, for a folder, its contents; or
+    the pretraining configuration."""
     source = {key: value for key, value in asdict(model).items() if key != "chat"}
     named = contents(source, "results")
     return f"{model.name}-{config_hash(source | ({'contents': named} if named else {}))}"

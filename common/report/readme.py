@@ -190,8 +190,8 @@ def method_lines(folder: Path, own: pd.DataFrame = NONE) -> list[list[str]]:
 
 
 def own_methods(root: Path, reference: Path) -> tuple[list[list[str]], list[str]]:
-    """Return the `method_lines` of Countdown with those of the runs below `root` (the scale `own`)
-    among them, and a sentence on each of these."""
+    """Return the `method_lines` of Countdown, including the runs below `root` (the scale `own`),
+    and a sentence on each of these."""
     found, said = _stored(root / "confirmatory"), []
     own = found[(found["rate"] == RATE) & (found["method"] != GRPO)]
     for method, mine in own.groupby("method", sort=False):

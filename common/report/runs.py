@@ -58,8 +58,7 @@ def state(run: Path) -> str:
 
 
 def accuracy(run: Path) -> str:
-    """Return pass@1 of each benchmark after the last step, as "natural 32.1, rare 3.0"; "" for a
-    run that is not done or measured nothing."""
+    """Return pass@1 of each benchmark after the last step, as "natural 32.1, rare 3.0"."""
     if state(run) != "done" or not (run / "metrics.csv").exists():
         return ""
     rows = pd.read_csv(run / "metrics.csv")

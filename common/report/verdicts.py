@@ -76,8 +76,8 @@ def paper(name: str, home: Path, folder: Path) -> Paper:
 
 
 def beside(stored: Paper, yours: Paper) -> Paper:
-    """Return the stored verdicts of a paper together with those of your own runs. Printed numbers
-    are nobody's runs."""
+    """Return the stored verdicts of a paper with your runs' verdicts. Nobody runs printed
+    numbers."""
     mine, claims = {claim.id: claim for claim in yours.claims}, []
     for claim in stored.claims:
         one = mine.pop(claim.id, None)

@@ -24,8 +24,7 @@ NUMBERS = ("config.yaml", "metrics.csv", "counts.csv", "checkpoint.json")
 
 @cache
 def _file_sha256(path: str, size: int, modified: int) -> str:
-    """Cached, since a comparison asks for the same files again; size and time make a change
-    visible."""
+    """Cached: a comparison asks for the same files again; size and time tell of a change."""
     return sha256_of(Path(path))
 
 

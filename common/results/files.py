@@ -102,8 +102,8 @@ def read_jsonl(path: Path) -> list[dict]:
         raise UserError(f"{path} does not exist; run what makes it first") from error
     except (OSError, EOFError, ValueError, RecursionError, zlib.error) as error:
         raise UserError(
-            f"{path}, line {lines + 1}: cannot be read ({error}); fix the line, or make the "
-            "file again with what made it"
+            f"{path}, line {lines + 1}: cannot be read ({error}); fix the line, or run the "
+            "command that wrote the file again"
         ) from error
 
 

@@ -42,7 +42,7 @@ def write_part(folder: Path, name: str, lines: pd.DataFrame, problems: pd.DataFr
     file = folder / "problems.csv"
     if file.exists():
         same = read_csv(file, PROBLEMS).equals(problems)
-        require(same, str(file), "problems", "differ from those of these runs; keep one testbed")
+        require(same, str(file), "problems", "differ from these runs'; keep one testbed a folder")
     else:
         write_csv(file, problems)
     number = len([*folder.glob(f"{name}.csv.gz"), *folder.glob(f"{name}-*.csv.gz")])

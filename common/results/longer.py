@@ -31,13 +31,13 @@ def reopen(run: Run, steps: int, state: Path) -> None:
         state.exists(),
         "optim.steps",
         steps,
-        f"{run.path} was finished at step {stored} and kept no state to go on from (keep_state="
-        "false); delete the folder to train it again, or name the longer run otherwise (name=...)",
+        f"{run.path} finished at step {stored} and kept no state to continue from (keep_state="
+        "false); delete the folder to train it again, or give the longer run another name=NAME",
     )
     run.take_back(stored)
 
 
 def require_before(step: int, steps: int, run: Path) -> None:
     """Raise UserError for an unfinished run whose `step` is past the `steps` asked for."""
-    remedy = f"{run} is at step {step} already; ask for as many or more"
+    remedy = f"{run} is already at step {step}; ask for at least as many steps"
     require(step <= steps, "optim.steps", steps, remedy)

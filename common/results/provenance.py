@@ -108,6 +108,5 @@ def states_of(runs: pd.DataFrame) -> dict[str, str]:
 
 
 def of_runs(run_ids: str, states: dict[str, str]) -> str:
-    """Return the worst state of the runs in `run_ids`, joined by ";". A run without a known state,
-    such as a closed form's, is "computed"."""
+    """Return the worst state of `run_ids`, joined by ";"; a closed form's is "computed"."""
     return worst(states.get(run, "computed") for run in run_ids.split(";")) if run_ids else ""

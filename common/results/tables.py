@@ -7,8 +7,7 @@ from common.errors import require
 
 
 def markdown(head: list[str], rows: list[list[str]], align: str = "") -> str:
-    """Return a markdown table; `align` has l or r for each of the first columns, the others are
-    l."""
+    """Return a markdown table; `align` has l or r for each of the first columns."""
     rule = ["---:" if side == "r" else "---" for side in align.ljust(len(head), "l")]
     head, *rows = [[escaped(str(word)) for word in line] for line in (head, *rows)]
     return "".join(f"| {' | '.join(line)} |\n" for line in (head, rule, *rows))

@@ -27,8 +27,7 @@ def cache_bytes(model, tokens: int, dtype: torch.dtype) -> int:
 
 
 def row_bytes(model, tokens: int, dtype: torch.dtype) -> int:
-    """Return the bytes of one row while it is decoded: its keys and values, and its next token's
-    logits with the tensors made from them."""
+    """Return the bytes of one row while it is decoded, logits and tensors made of them included."""
     return (
         cache_bytes(model, tokens, dtype) + 4 * LOGITS * model.config.get_text_config().vocab_size
     )

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from common.models.llama import block, norm
 from common.rollout.decoder import LlamaDecoder
 
-WINDOW = 32  # places of their own that rows read at first
+WINDOW = 32  # own places that a row reads at first
 LOOK = 8  # tokens between two counts of the rows that are left; a count waits for the GPU
 
 
@@ -180,7 +180,7 @@ class Rows:
 
     def keep(self, prompts: list[int], group: int, *, places: int) -> None:
         """Go on with these prompts and `group` rows of each: the unfinished rows, filled up with
-        finished ones. `places` of their own have been written."""
+        finished ones. `places` own places of each have been written."""
         old = self.shape
         chosen = torch.tensor(prompts, device=self.index.device)
         running = self.running.view(old)[chosen].int()

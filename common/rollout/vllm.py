@@ -172,8 +172,7 @@ def _sample(llm, tokenizer, prompts: list[Prompt], seed: tuple, **sampling) -> l
 
 
 def _set_seed(worker, seed: int) -> None:
-    """vLLM's sampler draws from torch's generator, newer versions use seeds from numpy's (32
-    bits)."""
+    """vLLM samples from torch's generator; newer versions take seeds from numpy's (32 bits)."""
     np.random.seed(seed)
     torch.manual_seed(seed)  # for every device
 

@@ -3,7 +3,7 @@ the calibrated distribution, softmax((f_theta - mu f_phi) / temperature).
 
 vLLM finds the model class through the entry point `vllm.general_plugins`, which every process of an
 engine loads. `hf_overrides` builds the joint model from the policy's checkpoint
-(vllm_dlc_model.py), and verl's transfer of weights brings those of the memory network as `memory.*`
+(vllm_dlc_model.py); verl's transfer of weights brings the memory network as `memory.*`
 (common/backends/verl/worker.py).
 """
 

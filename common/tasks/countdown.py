@@ -64,8 +64,7 @@ def rare(*, split: str, size: int, seed: int, template: str) -> list[Prompt]:
 
 
 def demonstrations(*, count: int, seed: int) -> list[tuple[str, str]]:
-    """Return `count` (prompt text, response text) pairs of the skewed demonstrator, train split
-    only."""
+    """Return `count` (prompt text, response text) pairs of the demonstrator, train split only."""
     rng, rows = random.Random(f"demonstrations-{seed}"), []
     while len(rows) < count:
         numbers, target, tree = _draw(rng, NUMBERS)
@@ -140,8 +139,7 @@ def render(tree: Tree) -> str:
 
 
 def canonical(tree: Tree) -> str:
-    """Return the same text for expressions that differ only in the order of terms or factors and in
-    brackets."""
+    """Return the same text for expressions that differ only in brackets and the order of terms."""
     if isinstance(tree, int):
         return str(tree)
     if tree[0] == "*":

@@ -169,7 +169,7 @@ def _grids(
             tried < 1000 or len(made) > tried / 1000,
             "size",
             size,
-            f"{split} has hardly more than {len(made)} such mazes of side={side}; lower it",
+            f"{split} has hardly more than {len(made)} such mazes of side={side}; lower the size",
         )
     return list(made.items())
 

@@ -23,8 +23,8 @@ LONGEST = 300  # characters of a reason
 
 
 def of_plain(given: Any) -> Any:
-    """Return the Verdict of a truth value or a number: True, or a number from 1 on, is correct; any
-    other number is the reward of a wrong response. Anything else is returned unchanged."""
+    """Return the Verdict of a truth value or a number: True, or a number from 1 on, is correct;
+    another number is the reward of a wrong response. Anything else is returned unchanged."""
     if isinstance(given, bool | int | float):
         return Verdict("correct" if given >= 1 else "wrong", float(given))
     return given
@@ -34,7 +34,7 @@ def verify(response: str, reference: str, *, parts: list[dict]) -> Verdict:
     """Return the first part's verdict (accuracy: outcome and parsed answer) with the sum over all
     parts of weight x reward as its reward. The reason gives each part's outcome.
 
-    A part's "timeout" or "error" becomes that of the sum, since the part's reward is not known.
+    The sum has the outcome "timeout" or "error" if a part has it, since that reward is not known.
     Every other key of a part is an option of its verifier. Raises UserError for a part that cannot
     be imported, an option that its verifier does not have or a weight that is not a number.
     """

@@ -40,8 +40,7 @@ def verify(response: str, reference: str) -> Verdict:
 
 
 def reference(row: dict) -> str:
-    """Return the answer of a row, as in "3 5 7 12 = 41". Raises UserError if it has another
-    form."""
+    """Return a row's answer, as in "3 5 7 12 = 41". Raises UserError if it has another form."""
     text = str(row.get("answer", ""))
     require(
         re.fullmatch(r"[0-9]+( [0-9]+)* = -?[0-9]+", text) is not None,

@@ -16,7 +16,7 @@ LIBRARIES = {  # a module that verifiers import: the names of the distributions 
 
 def fingerprint(verifier: dict) -> dict:
     """Return {"sha256": hash of the verifier's `sources`, "libraries": distribution -> version, for
-    the LIBRARIES that they import}. Neither depends on where the files are."""
+    the LIBRARIES that they import}, wherever the files are."""
     files = sources(verifier)
     lines = sorted(f"{f.name} {hashlib.sha256(f.read_bytes()).hexdigest()}\n" for f in files)
     tops = {name.partition(".")[0] for file in files for name in imports(file)}

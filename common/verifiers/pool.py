@@ -271,8 +271,7 @@ class _Worker:
         return 0
 
     def _waited(self) -> float:
-        """Return for how many seconds the worker was ready and waited for a processor; 0 if not
-        known."""
+        """Return the seconds for which the ready worker waited for a processor; 0 if not known."""
         try:
             return int(Path(f"/proc/{self._pid}/schedstat").read_text().split()[1]) / 1e9
         except (OSError, IndexError):
@@ -286,8 +285,7 @@ class _Worker:
                 os.kill(pid, signal.SIGKILL)
 
     def kill(self) -> None:
-        """End the process and forget it, only from the thread that listens to it or when none
-        does."""
+        """End the process and forget it; only its listening thread may do so, if there is one."""
         self.signal()
         self._pid = None
         if self._socket is not None:

@@ -57,8 +57,8 @@ def _gold(reference: str) -> str | None:
 
 @cache
 def _verl() -> ModuleType:
-    """Return verl's module, read from its file, which imports nothing: importing verl takes
-    seconds, brings Ray, and starts a thread in the process that forks the workers."""
+    """Return verl's module, read from its file: importing verl takes seconds, brings Ray, and
+    starts a thread in the process that forks the workers."""
     spec = find_spec("verl")  # does not import it
     if spec is None or spec.origin is None:
         raise UserError(

@@ -38,8 +38,8 @@ def stability(log: pd.DataFrame) -> dict[str, float]:
 
 
 def tracked(log: pd.DataFrame) -> dict[str, float]:
-    """Return the means over the first TRACKED steps of all that a run logs of its covariances
-    (common/losses/contributions.py), each step's of its own tokens."""
+    """Return the means over the first TRACKED steps of what a run logs of its covariances
+    (common/losses/contributions.py), each over that step's tokens."""
     columns = [name for name in log if name.startswith("covariance_")]
     return log.loc[log["step"] <= TRACKED, columns].mean().dropna().to_dict()
 

@@ -61,8 +61,7 @@ def choice(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def printed() -> dict[tuple[str, str], float]:
-    """Return the printed exponent of each (model, method), from Tables 6 and 7 of the second
-    version."""
+    """Return the printed exponent of each (model, method), from v2's Tables 6 and 7."""
     table = pd.read_csv(ROOT / "papers" / "f_grpo" / "published" / "hyperparameters.csv", dtype=str)
     rows = table[(table["scope"] == "gamma") & table["parameter"].str.contains(" F-")]
     named = rows.set_index("parameter")["value"].astype(float)

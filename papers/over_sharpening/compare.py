@@ -84,7 +84,7 @@ def logged_rows(root: Path, rows: pd.DataFrame) -> list[pd.DataFrame]:
     """Return what Table 4's cluster runs logged, as result rows of the table "table4, logged": the
     entropy along training (nats a token) and the mean seconds of a rollout phase (rollout_seconds).
     DAPO+IAC+DLC, which has a memory network, also has rollout_ratio: its rollout_seconds divided by
-    those of DAPO+IAC."""
+    DAPO+IAC's."""
 
     def measured(log: pd.DataFrame) -> dict[str, float]:
         seconds = log["rollout_seconds"].mean() if "rollout_seconds" in log else None

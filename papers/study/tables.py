@@ -37,7 +37,7 @@ CONTROLS = [
     *["rate", "control", "a", "b", "benchmark", "metric", "step", "margin"],
     *["difference", "low", "high", "n_seeds", "verdict"],
 ]
-EFFECTS = (0, 2, 4)  # points; the probability that an effect is above each stands next to p
+EFFECTS = (0, 2, 4)  # points; p comes with the probability that an effect is above each
 NUMBERS = ["difference", "low", "high", "p", *(f"p_above_{x}" for x in EFFECTS)]
 NUMBERS += ["levels", "mean_levels"]  # at equal pass@1: those that were read, over all seeds
 METHODS = ["rate", "method", "reading", "against", "benchmark", "metric", *NUMBERS]

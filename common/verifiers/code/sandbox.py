@@ -65,7 +65,7 @@ def require_bwrap() -> None:
         raise UserError(
             f"the sandbox for model-written programs does not work here: {result.status} "
             f"{result.code}, {result.errors[-500:]!r}; python and its libraries must be readable "
-            "by other users, and the worker's memory limit must be above that of a test"
+            "by other users, and a worker's memory limit must be above a test's"
         )
 
 
@@ -240,7 +240,6 @@ def _command(root: bool) -> list[str]:
 
 
 def _python() -> tuple[str, list[str]]:
-    """Return the interpreter's path inside the sandbox, and the bind options that put it there."""
     executable = Path(os.path.realpath(sys.executable))
     prefix = Path(sys.base_prefix).resolve()
     if not executable.is_relative_to(prefix):

@@ -64,7 +64,7 @@ def verify(
     for number, (text, expected) in enumerate(tests, 1):
         where = f"test {number} of {len(tests)}: "
         if left <= 0:
-            return _verdict("timeout", parsed, f"{where}{total_time:g} s in all are over")
+            return _verdict("timeout", parsed, f"{where}{total_time:g} s for all tests are over")
         seconds = min(limit, left)
         result = sandbox.run(
             program, text, seconds=seconds, memory=int(memory_gb * 2**30), function=function
@@ -202,8 +202,7 @@ def _arguments(text: str) -> str:
 
 
 def reference(row: dict) -> str:
-    """Return the reference of a row of the shared data, LiveCodeBench, CodeContests, TACO or APPS
-    (see rows.py). Raises UserError where a row has no tests, or bad ones."""
+    """Return the reference of a row (see rows.py). Raises UserError for missing or bad tests."""
     text = rows.reference(row)
     try:
         _load(text)

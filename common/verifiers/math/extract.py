@@ -95,8 +95,7 @@ def final_answers(response: str) -> list[str]:
 
 
 def tagged(response: str) -> str | None:
-    """Return what stands in the last closed <answer>, or None where there is none, where it is
-    empty or where a box follows it."""
+    """Return what stands in the last closed <answer>; None if it is empty or a box follows it."""
     response = re.sub(r"(?i)<(/?)answer>", r"<\1answer>", response)
     before, _, after = response.rpartition("</answer>")
     _, opened, inside = before.rpartition("<answer>")
@@ -198,7 +197,7 @@ def _stated(text: str) -> str | None:
     rest = text[formulas[-1].end() :] if formulas else text
     if formulas and NUMBER_STATED.search(rest):
         return next(reversed(_expressions(rest)), None)
-    sentences = SENTENCE.split(rest)[bool(formulas) :]  # the first one is that of the formula
+    sentences = SENTENCE.split(rest)[bool(formulas) :]  # the first holds the formula
     closing = next((one for one in reversed(sentences) if any(map(str.isalnum, one))), "")
     found, bold = _expressions(closing), BOLD.findall(closing)
     if len(found) == 1 or (not found and len(bold) == 1 and not re.search(r"\d", closing)):

@@ -296,8 +296,7 @@ def _numbers(match: re.Match) -> str:
 
 
 def _rows(match: re.Match) -> str:
-    """Return the rows of an environment as a list, and a chain of equations as one; those of a
-    function by cases stay."""
+    """Return an environment's rows as a list, and a chain of equations as one; cases stay."""
     body = re.sub(r"&(?=\s*=)|\\\\\s*&?\s*(?==)", "", match[2])
     matrix = match[1] == "array" and "\\\\" in body and "=" not in body
     if matrix or (match[1] in ("cases", "array") and "&" in body):

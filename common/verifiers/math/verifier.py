@@ -112,8 +112,8 @@ def reference(row: dict) -> str:
 
 
 def response(row: dict) -> str:
-    """Return the response of a case row. A bare answer (by its kind, `answer_pair`, or its
-    `answer_format`) is put in a box; a `unit_test` may hold either, since verify reads both."""
+    """Return the response of a case row, with a bare answer (by `kind` or `answer_format`) in a
+    box; a `unit_test` may hold either, since verify reads both."""
     text = row["response"]
     if row.get("kind") == "answer_pair" or row.get("answer_format") == "bare answer":
         return f"\\boxed{{{extract.balanced(text)}}}"
@@ -133,7 +133,7 @@ def _gold(reference: str) -> Gold:
             fields = json.loads(reference)
             tolerance = Fraction(fields["tolerance"]) if "tolerance" in fields else None
         except (ValueError, KeyError, TypeError) as error:
-            raise UserError(f"reference={reference[:80]}: no reference of math ({error})") from None
+            raise UserError(f"reference={reference[:80]}: cannot be read ({error})") from None
     text = fields.get("gold")
     require(
         isinstance(text, str) and text.strip() != "",

@@ -70,9 +70,8 @@ def reference(row: dict) -> str:
 
 
 def example(reference: str) -> str | None:
-    """Return the stored answer in the form that the prompts ask for; None without a stored answer,
-    for mathador, which stores no expression, and for futoshiki, whose stored answers break its
-    rules."""
+    """Return the stored answer in the prompts' form; None without a stored answer, for mathador,
+    which stores no expression, and for futoshiki, whose stored answers break its rules."""
     task, answer, _ = _unpacked(reference)
     return None if answer in ("", None) or not task.form else task.form.format(answer)
 

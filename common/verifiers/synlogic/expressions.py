@@ -60,8 +60,8 @@ def expression(text: str) -> str:
 
 
 def mathador(text: str, answer: Any, puzzle: dict) -> str:
-    """Check that each given number is used once, only with allowed operators, and that the value is
-    the target."""
+    """Check that each given number is used once, the operators are allowed and the value is
+    right."""
     numbers = [int(number) for number in re.findall(r"[0-9]+", text)]
     if Counter(numbers) != Counter(puzzle["numbers"]):
         return f"uses the numbers {sorted(numbers)}"

@@ -68,8 +68,7 @@ def final(response: str) -> str:
 
 
 def marked(text: str) -> str | None:
-    r"""Return what the last code fence, \boxed{} or <answer> holds: the one that ends last, or what
-    is marked inside it."""
+    r"""Return what the last code fence, \boxed{} or <answer> holds, or what is marked inside it."""
     content = None
     for _ in range(3):
         places = [place for place in (_fence(text), _box(text), _tag(text)) if place]
@@ -106,8 +105,7 @@ def last_line(text: str) -> str:
 
 
 def tidy(text: str) -> str:
-    """Return `text` without LaTeX and Markdown dressing, full stop, quotation marks and doubled
-    spaces."""
+    """Return `text` without LaTeX and Markdown dressing, full stop, quotes and doubled spaces."""
     text = DRESSING.sub("", WRAPPED.sub(r"\1", text[:BOX])).replace("\\_", "_").replace("\\ ", " ")
     return " ".join(text.split()).strip(" .。\"'“”")
 

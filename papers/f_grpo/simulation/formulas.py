@@ -64,7 +64,7 @@ def ascend(
         z.mul_(1 - lr * weight_decay)
     m.lerp_(grad, 1 - beta1)
     v.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
-    # torch's square root is five times slower at zero; 1e-36 is negligible next to eps
+    # torch's square root is five times slower at zero; 1e-36 is negligible beside eps
     denominator = grad.copy_(v).add_(1e-36).sqrt_().mul_((1 - beta2**step) ** -0.5).add_(eps)
     z.addcdiv_(m, denominator, value=lr / (1 - beta1**step))
 

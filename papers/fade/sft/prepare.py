@@ -54,8 +54,8 @@ class Prepare:
 
 
 def prepare(config: Prepare) -> dict[str, Counter]:
-    """Make the missing files and return the counts of each set. Raises UserError if a set cannot be
-    found, lacks a field, has another number of rows than expected, or keeps no row."""
+    """Make the missing files and return the counts of each set. Raises UserError for a set that
+    cannot be found, lacks a field, has an unexpected number of rows, or keeps none."""
     question = Problems(config.problems)
     counts = {}
     for name, chains in config.sets.items():

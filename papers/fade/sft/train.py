@@ -80,8 +80,7 @@ def node(
 
 
 def _run(command: list[str]) -> int:
-    """Run the command and return its exit code. However the wait ends, all its processes are
-    killed."""
+    """Run the command and return its exit code. All its processes are killed at the end."""
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     env = os.environ | {"PYTHONPATH": path}
     process = subprocess.Popen(command, env=env, start_new_session=True)

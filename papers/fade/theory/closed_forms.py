@@ -13,8 +13,7 @@ Masses = tuple[float, float]
 
 
 def closed_form(advantage: str, p: float, arguments: dict) -> Masses | None:
-    """Return (m_S, m_F) as the paper prints them for the advantage function of that name, or
-    None."""
+    """Return (m_S, m_F) as the paper prints them for the advantage of that name, or None."""
     if advantage in BALANCED:
         mass = BALANCED[advantage](p, 1 - p, **arguments)
         return mass, mass

@@ -23,7 +23,7 @@ def checks(instances: int = 300, seed: int = 0) -> pd.DataFrame:
 
     Columns: instance, K, p, H, delta, m_S, m_F, plain and natural (exact changes by these steps),
     eq_7, drift = (m_S - m_F) H, minus_cov = -Cov(A, log pi), and cosine, between the plain update
-    and the one of delta = 1.
+    and the update at delta = 1.
     """
     rng, rows = np.random.default_rng(seed), []
     rewards = all_groups(G).double()

@@ -140,7 +140,6 @@ def _gradient(ref, hat, target, eta: float = 0.5) -> np.ndarray:
 
 
 def _counted(found: dict) -> pd.DataFrame:
-    """Return statement, cases and violated from {statement: whether each case violates it}."""
     rows = [(name, len(violated), np.count_nonzero(violated)) for name, violated in found.items()]
     return pd.DataFrame(rows, columns=["statement", "cases", "violated"])
 

@@ -125,8 +125,7 @@ def others_fall(p: np.ndarray, v: int) -> np.ndarray:
 
 
 def empirical_ntk(jacobian: np.ndarray) -> np.ndarray:
-    """Return K = (grad z)(grad z)^T, (V, V), from the logits' Jacobian in the parameters,
-    (V, d)."""
+    """Return K = (grad z)(grad z)^T, (V, V), from the logits' Jacobian, (V, d)."""
     return jacobian @ jacobian.T
 
 

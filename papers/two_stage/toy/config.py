@@ -72,8 +72,7 @@ class Toy:
         require(0 <= low < high <= 1, "band", self.band, "two quantiles, the lower first")
 
     def recorded(self) -> list[int]:
-        """Return the recorded steps: 0, the last, and between them `per_decade` for each
-        tenfold."""
+        """Return the recorded steps: 0, the last, and `per_decade` for each tenfold between."""
         kept, exponent = {0, self.steps}, 0
         while (step := round(10 ** (exponent / self.per_decade))) <= self.steps:
             kept.add(step)

@@ -8,8 +8,7 @@ class Stages:
     """The record of the leader and the best action along the paths of all seeds: arrays (C, S)."""
 
     def __init__(self, best: list[int], leader: list[int], p: np.ndarray):
-        """best, leader: the best and the leading action of each cell; p: (V, C, S), before
-        training."""
+        """Start at p (V, C, S); best, leader: the best and the leading action of each cell."""
         self.best, self.leader = best, leader
         self.cells = np.arange(len(best))
         self.start_best, self.start_leader = p[self.best, self.cells], p[self.leader, self.cells]
