@@ -30,9 +30,6 @@ PROBE_S, GATHER_S, REDUCE_S = 300, 600, 240  # seconds: slow file systems, late 
 PATIENCE_S = 60  # seconds to wait for GPU memory that a process still holds just after its end
 
 
-# ---- the facts
-
-
 def facts(need: Need, folder: Path) -> Facts:
     torch = _probe() if need.cuda else {}
     end = time.monotonic() + PATIENCE_S
@@ -121,9 +118,6 @@ def _run(command: list[str], seconds: float) -> tuple[str, str]:
     # torchrun's own trace ends in ChildFailedError; the first error is the cause
     causes = re.findall(r"^(?:\[rank\d+\]: )?((?:\w+\.)*\w*(?:Error|Exception): .*)$", errors, re.M)
     return out, (causes or [f"exit code {process.returncode}"])[0].strip()[:300]
-
-
-# ---- a job
 
 
 def need_of(kind: str, x: Any, nodes: int, gpus: int) -> Need | None:

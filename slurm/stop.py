@@ -1,9 +1,8 @@
 """When a job must stop, and how it resumes: signals, the walltime clock, requeueing.
 
-A training loop is stopped between two steps, where its state is whole. It saves a checkpoint and
-raises `Stopped`, and the job then requeues itself. verl's trainer, a separate process, is asked to
-stop (common/backends/verl/process.py) and saves after its current step. What may reach a job, and
-what the job then does:
+A training loop is stopped between two steps, saves a checkpoint and raises `Stopped`, and the job
+then requeues itself. verl's trainer, a separate process, is asked to stop
+(common/backends/verl/process.py) and saves after its current step.
 
 USR2 (sbatch --signal, time limit or preemption)   saves after the current step, requeues
 the clock, `signal_lead_s` before the time limit   the same: SLURM sends USR2 up to a minute late

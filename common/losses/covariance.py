@@ -14,8 +14,6 @@ from torch import Tensor
 from common.errors import one_of
 from common.losses.clip import ppo_clip
 
-# ---- token weights of a whole mini-batch
-
 
 def covariance(log_prob: Tensor, advantages: Tensor, mask: Tensor, *, mean: str) -> Tensor:
     """Return for each token the product of the deviations of log-probability and advantage from
@@ -115,9 +113,6 @@ def _hash(values: Tensor, seed: int) -> Tensor:
     for multiplier in (-0x61C8864680B583EB, -0x40A7B892E31B1A47):  # splitmix64's constants
         x = (x ^ (x >> 29)) * multiplier
     return x ^ (x >> 32)
-
-
-# ---- losses
 
 
 def weighted_ppo_clip(

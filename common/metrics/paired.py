@@ -95,12 +95,10 @@ def two_way_interval(
         t_df^2 var = t_A^2 A + t_B^2 (var - A)        at level 0.95; df is the one that gives t_df
 
     With an `assumed` variance of one run's sum, A and df_A are drawn towards it (noise.shrunk). A
-    benchmark of one problem counts as fixed. On simulated data without a difference, 3 or 5 seeds
-    x 30 or 500 problems, the interval excludes 0 in 1-6 % of cases, 3-4 % on average. Intervals
-    with Satterthwaite's df would exclude it in up to 9 %, a two-way percentile bootstrap in up to
-    16 % (the seeds are too few), a t interval over seeds in up to 24 % (it takes the problems
-    as fixed).
-    Raises UserError for a part with one seed, another shape or NaN.
+    benchmark of one problem counts as fixed. On simulated data without a difference, 3 or 5 seeds x
+    30 or 500 problems, the interval excludes 0 in 1-6 % of cases, 3-4 % on average (with
+    Satterthwaite's df in up to 9 %, a two-way percentile bootstrap 16 %, a t interval over seeds
+    24 %). Raises UserError for a part with one seed, another shape or NaN.
     """
     problems = parts[0].shape[1]
     for part in parts:

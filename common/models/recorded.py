@@ -1,5 +1,5 @@
-"""The training passes of a small model on a GPU, recorded as CUDA graphs: launching their kernels
-one by one from Python takes longer than they run."""
+"""The training passes of a small model on a GPU as CUDA graphs: launching their kernels one by one
+from Python takes longer than they run."""
 
 from collections.abc import Callable
 

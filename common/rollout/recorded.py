@@ -1,10 +1,10 @@
 """Decoding on a GPU: each step is recorded as a CUDA graph and replayed, because launching its
 kernels one by one from Python takes longer than they run.
 
-A step draws a token for every row (response), stores it, and computes the logits of the next. A
-prompt's rows share its keys and values, read once for all of them. A step reads a window of each
-row's own tokens that doubles when it is full. When enough rows have finished, the others move to
-smaller tensors and the step is recorded again.
+A step draws a token for every row (response), stores it, and computes the next logits. A prompt's
+rows share its keys and values, read once for all. A step reads a window of each row's own tokens
+that doubles when it is full. When enough rows have finished, the others move to smaller tensors and
+the step is recorded again.
 """
 
 from collections.abc import Callable

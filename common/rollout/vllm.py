@@ -1,14 +1,12 @@
 """Evaluation by vLLM: many samples per problem, on one GPU or, for tests, on a CPU.
 
-A sample is defined as by the local engine (rollout/local.py): the prompt is the text's own token
-ids, without chat template or special tokens, and the same tokens end a response.
-
-Each call of `draw` sets one seed and empties the prompt cache, so that the same call gives the same
-samples on the same hardware with the same vLLM, whatever the engine did before. (With a seed for
-each request vLLM's GPU sampler would draw one request at a time, in Python.) Scheduling must be
-deterministic for this, so the engine's core runs in this process (docs.vllm.ai,
-usage/reproducibility). One engine uses one GPU; common/evaluation/workers.py runs an engine per
-GPU.
+A sample is defined as in rollout/local.py: the prompt is the text's own token ids, without chat
+template or special tokens, and the same tokens end a response. Each call of `draw` sets one seed
+and empties the prompt cache, so the same call gives the same samples on the same hardware and vLLM,
+whatever the engine did before. (With a seed for each request vLLM's GPU sampler would draw one
+request at a time, in Python.) Scheduling must be deterministic for this, so the engine's core runs
+in this process (docs.vllm.ai, usage/reproducibility). One engine uses one GPU;
+common/evaluation/workers.py runs an engine per GPU.
 """
 
 import math

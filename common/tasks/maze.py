@@ -3,9 +3,10 @@
 F-GRPO's second version trains on 17 x 17 mazes (App. K), in the set-up of MaxRL (arXiv 2602.02710;
 repository tajwarfahim/maxrl, folder maze). Walls take cells of the grid: 17 x 17 cells are 8 x 8
 rooms, and two doors in a row on a path are two moves apart. Without loops the rooms form a tree,
-and one path leads to the goal: the single target sequence of the paper. `loops` opens that many
-more doors, so that a prompt has many right paths. The target is then the shortest path and, among
-equally short ones, the first in the order of MOVES.
+and one path leads to the goal: the paper's single target sequence. `loops` opens that many more
+doors, so that a prompt has many right paths; the target is then the first of the shortest paths in
+the order of MOVES. A hash of grid, start and goal splits mazes into train, dev (for choosing
+hyperparameters) and test.
 
 What differs from the set-up, and what is an argument:
 
@@ -14,10 +15,7 @@ What differs from the set-up, and what is an argument:
     draws      MaxRL's maze/generate_maze.py (commit c0698eb) draws a million mazes by randomised
                Prim from the corner (1, 1) to (15, 15), with seed 0, and holds 256 of them out:
                generator "prim", ends "corners". Ours are other mazes of the same distribution. The
-               other generator is "depth_first" (long corridors), and the other ends are two
-               "random" rooms
-
-A hash of grid, start and goal splits mazes into train, dev (for choosing hyperparameters) and test.
+               other generator is "depth_first" (long corridors), the other ends two "random" rooms
 """
 
 import random

@@ -4,14 +4,13 @@ r"""A sandbox for programs that a model wrote: bubblewrap, namespaces, rlimits, 
     result.output == "42\n"
 
 One long-lived process inside one bubblewrap (`sandbox_child.py`) forks an isolated child for each
-test. It ends when this process ends, by whatever signal. A program sees the Python prefix, the
-system libraries and numpy where it is installed, read-only; a private /tmp that vanishes; no
-network, no host directory, no other process. Without bubblewrap, or where it cannot make
-namespaces, every entry point raises UserError: nothing is ever run unprotected.
+test and ends with this process, by whatever signal. A program sees the Python prefix, the system
+libraries and numpy, read-only; a private /tmp that vanishes; no network, no host directory, no
+other process. Where bubblewrap is missing or cannot make namespaces, every entry point raises
+UserError: nothing is ever run unprotected.
 
 If the worker is root, the program runs as user UID + the worker's process id, because RLIMIT_NPROC
-counts by user and no two sandboxes may share one. Otherwise everything runs in a user namespace of
-the caller's.
+counts by user and no two sandboxes may share one; else in a user namespace of the caller's.
 """
 
 import atexit

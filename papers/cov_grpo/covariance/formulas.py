@@ -61,9 +61,6 @@ def weight_summary(weights: torch.Tensor, advantages: torch.Tensor, mask: torch.
     }
 
 
-# ---- the entropy drift
-
-
 def agreement(predicted: pd.Series, measured: pd.Series) -> dict:
     """Return how well a prediction agrees with a measured drift: the correlation, the percentage of
     equal signs, and the `slope` of the least squares fit measured = slope x predicted. The

@@ -155,9 +155,6 @@ def entropy(loop, batch) -> float:
     return (torch.where(batch.mask > 0, values, 0).double().sum() / batch.mask.sum()).item()
 
 
-# ---- tables
-
-
 def cumulative(pooled: dict, active, shares: list[float]):
     """Return Fig. 3's curve for each mean, over all tokens and over the active ones."""
     rows = []

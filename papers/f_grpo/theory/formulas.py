@@ -168,9 +168,6 @@ def scaled_advantage(mu_pos: ArrayLike, *, gamma: float) -> tuple[Array, Array]:
     return g * np.sqrt((1 - mu_pos) / mu_pos), g * np.sqrt(mu_pos / (1 - mu_pos))
 
 
-# Helpers
-
-
 def _mixed(rarer: Array, N: ArrayLike) -> Array:
     """Return 1 - (1-m)^N - m^N for m = `rarer` <= 1/2, with full relative precision."""
     N = np.asarray(N, float)
