@@ -152,7 +152,7 @@ def training(plan: Plan) -> Iterator[dict]:
             yield training_step(size, plan)
         except torch.OutOfMemoryError:
             gib = torch.cuda.get_device_properties(0).total_memory / 2**30
-            print(f"training step, {size}: does not fit in {gib:.0f} GiB, no row")
+            print(f"training step, {size}: does not fit into {gib:.0f} GiB, so it has no row")
         freed()
 
 

@@ -68,9 +68,9 @@ def main(words: list[str]) -> None:
     minutes, workers = int(given["minutes"]), int(given["workers"])
     day = Day(runs, Path(given["results_dir"]), 60.0 * minutes, workers, ON_GPU)
     part(day)
-    day.tell(f"{day.folder}: commit it (docs/gpu.md); the same command goes on")
+    day.tell(f"commit {day.folder} (docs/gpu.md); the same command continues")
     failed = sum("FAILED" in line for line in day.said)
-    require(not failed, "parts that failed", failed, f"look into {day.folder}")
+    require(not failed, "parts that failed", failed, f"see {day.folder}")
 
 
 @dataclass

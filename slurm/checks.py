@@ -74,7 +74,7 @@ def judged(need: Need, f: Facts) -> list[CheckResult]:
     if need.verl or need.gpus > 1:
         said = (
             f"TMPDIR={f.tmpdir}: {f.tmp_gib:.1f} GiB free, {TMP_GIB:.0f} wanted; Ray stops near a "
-            "full disk. Name another in setup of the profile (a short path), or empty it"
+            "full disk. Name another folder in setup of the profile (a short path), or empty it"
         )
         bad = f.tmp_gib < TMP_GIB
         found.append(_found("TMPDIR's room", f"{f.tmp_gib:.0f} GiB free", bad, said, here=True))
@@ -119,7 +119,7 @@ def _gpus(need: Need, f: Facts) -> list[CheckResult]:
         bad = fault or count < need.gpus
         found.append(_found("GPUs", f"{count} of {need.gpus}", bad, said, here=True))
     taken = [f"GPU {i}={used:.1f} of {full:.1f} GiB" for i, used, full in busy(t["memory"])]
-    said = f"{', '.join(taken)}: in use on {f.node} before this job has begun; end what "
+    said = f"{', '.join(taken)}: in use on {f.node} before this job began; end what "
     said += f"nvidia-smi shows there, or {leave}"
     most = max((full - free for free, full in t["memory"]), default=0.0)
     seen = f"at most {most:.1f} GiB in use before we begin"

@@ -75,7 +75,7 @@ class Stop:
         self.reason = self.reason or "TERM: preempted or cancelled"
 
     def _on_alarm(self, *_) -> None:
-        raise Stopped(f"{self.reason}; no checkpoint in time, the last periodic one counts")
+        raise Stopped(f"{self.reason}; no checkpoint in time, so the last periodic one counts")
 
     def poll(self, longest: float | None = None) -> bool:
         """Return whether to stop now: between steps, or during a step with `longest`, the seconds

@@ -48,7 +48,7 @@ def submit(
     estimates = cost.predictions(todo, profile)
     hours = total(estimates[job.key].gpu_hours for job in todo if job.key in estimates)
     say("\n".join([f"they take {hours} GPU-hours", *power]))
-    remedy = f"{hours} GPU-hours are predicted, above {cost.ASKED:,}: give yes=true if you mean it"
+    remedy = f"{hours} GPU-hours are predicted, above {cost.ASKED:,}: add yes=true to submit them"
     require(yes or hours.high <= cost.ASKED, "yes", "false", remedy)
     preflight(todo, estimates, profile, root, disk_gb)
     path = records.create(root, paper)

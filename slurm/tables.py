@@ -111,7 +111,7 @@ def _configs(
         left = some_of("without", wanted.without, names)
         configs = [choose.without(config, left) for config in configs]
     if wanted.steps:
-        remedy = "is for trials of some rows: add row=NAME"
+        remedy = "is for trials of single rows: add row=NAME"
         require(bool(wanted.row), "optim.steps", wanted.steps, remedy)
         configs = [choose.tried(one, _number("optim.steps", wanted.steps)) for one in configs]
     return configs
@@ -136,7 +136,7 @@ def _picked(
 ) -> set[str]:
     keep = [_of(paper, name, tables[name]) for name in some_of("table", wanted.table, tables)]
     mine = [x for x in runs if not keep or any(one(x.table, x.name) for one in keep)]
-    said = f"has no row in scale={wanted.scale or 'of the table'}"
+    said = f"has no row in the scale {wanted.scale or 'of the table'}"
     require(bool(mine), "table", wanted.table or "all", said)
     rows = some_of("row", wanted.row, [x.name for x in mine])
     return {x.run_id for x in mine if not rows or x.name in rows}

@@ -117,14 +117,14 @@ def check_benchmark(benchmark: str, counts: pd.DataFrame) -> int:
     repeated = counts["problem_id"][counts["problem_id"].duplicated()]
     if len(repeated):
         raise UserError(
-            f"benchmark {benchmark}: problem_id={repeated.iloc[0]} is there more than once; "
+            f"benchmark {benchmark}: problem_id={repeated.iloc[0]} appears more than once; "
             "give the counts of one run at a time"
         )
     sizes = sorted(set(counts["n"]))
     if len(sizes) > 1:
         raise UserError(
             f"benchmark {benchmark}: problems have different n ({sizes[0]} to {sizes[-1]}); "
-            "finish sampling, all problems of a benchmark need the same n"
+            "finish sampling: all problems of a benchmark need the same n"
         )
     return int(sizes[0])
 

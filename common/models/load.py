@@ -49,7 +49,7 @@ def load_checkpoint(path: str, device: str, *, key: str):
     if loading["missing_keys"]:  # transformers would only warn and take random ones
         raise UserError(
             f"{key}={path}: has no weights for {sorted(loading['missing_keys'])[:3]}; "
-            "fetch it again, or delete a cached folder"
+            "fetch the model again, or delete the cached folder"
         )
     return model.to(device).eval(), tokenizer
 

@@ -50,7 +50,7 @@ NAMES = {
 
 def main(words: list[str]) -> None:
     root = Path(options(words, {"results_dir": "results"})["results_dir"])
-    require(root.is_dir(), "results_dir", root, "no such folder; give one that holds results")
+    require(root.is_dir(), "results_dir", root, "is not a folder; name one that holds results")
     target = root / "report" / "index.html"
     write(target, build(ROOT / "papers", root, REFERENCE, target.parent))
     print(target)

@@ -49,7 +49,7 @@ def power(paper: str, runs: list[Experiment], table: str, reference: Path = REFE
     lines = []
     if names := unread(paper, trained):
         some = ", ".join(names[:3]) + ", ..." * (len(names) > 3)
-        lines = [f"unread: no claim and no printed cell is of {len(names)} of the rows ({some})"]
+        lines = [f"unread: no claim or printed cell uses {len(names)} of the rows ({some})"]
     found = settled(paper, runs, reference) if seeds else pd.DataFrame()
     if found.empty:
         return lines

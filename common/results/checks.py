@@ -148,7 +148,7 @@ def checked_counts(path: Path) -> tuple[pd.DataFrame, list[str]]:
         data = gzip.decompress(data) if path.suffix == ".gz" else data
         table = pd.read_csv(io.BytesIO(data), dtype={"problem_id": str})
     except (OSError, EOFError, zlib.error, ValueError) as error:
-        what = "its counts are left out, intervals are over seeds only"
+        what = "its counts are left out, so intervals are over seeds only"
         return pd.DataFrame(), [f"{path}: cannot be read ({error}); {what}"]
     return check_counts(table, str(path))
 

@@ -154,8 +154,8 @@ def require_steps(path: Path, last: int) -> None:
     lost = [step for step in range(1, last + 1) if step not in steps]
     if lost:
         raise UserError(
-            f"{path}: lacks {len(lost)} of the {last} steps before the checkpoint, the first is "
-            f"{lost[0]}; put the file back, or delete {path.parent} and run again"
+            f"{path}: lacks {len(lost)} of the {last} steps before the checkpoint, first step "
+            f"{lost[0]}; restore the file, or delete {path.parent} and run again"
         )
 
 

@@ -72,7 +72,7 @@ def check_vocabulary(path: str, memory: tuple, policy: tuple) -> None:
     logits are subtracted token by token. `memory` and `policy` are (configuration, tokenizer)."""
     remedy = "; take a checkpoint of the policy's family, with its tokenizer"
     counts = [config.vocab_size for config, _ in (memory, policy)]
-    said = f"it has logits of {counts[0]} tokens, the policy of {counts[1]}"
+    said = f"it has logits for {counts[0]} tokens, the policy for {counts[1]}"
     require(counts[0] == counts[1], "method.sampler.path", path, said + remedy)
     own, theirs = (tokenizer.get_vocab() for _, tokenizer in (memory, policy))
     other = sorted(word for word in own.keys() | theirs.keys() if own.get(word) != theirs.get(word))

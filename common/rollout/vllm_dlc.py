@@ -41,8 +41,8 @@ def require_plugin() -> None:
     found = [plugin.value for plugin in entry_points(group="vllm.general_plugins")]
     if f"{__name__}:register" not in found:
         raise UserError(
-            "method.sampler with vLLM: vLLM does not find our plugin; install this version of the "
-            "project again: make setup-cluster, on a machine without a GPU setup-cluster-cpu"
+            "method.sampler with vLLM: vLLM does not find our plugin; reinstall this version of "
+            "the project with make setup-cluster, or make setup-cluster-cpu without a GPU"
         )
 
 

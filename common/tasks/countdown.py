@@ -40,7 +40,7 @@ def natural(
     """Return `size` distinct prompts of the demonstrator's distribution; another count of `numbers`
     shifts the task. With `multiplication` false, prompts that only `*` solves are left out. The
     draw is seeded."""
-    require(numbers >= max(OPERAND_WEIGHTS), "numbers", numbers, "at least 4, for the answers")
+    require(numbers >= max(OPERAND_WEIGHTS), "numbers", numbers, "must be at least 4")
     check_split(split)
     rng, seen = random.Random(f"natural-{split}-{seed}"), {}
     while len(seen) < size:

@@ -128,9 +128,9 @@ def fields(verdict: object) -> list:
         if texts and number and isfinite(reward):
             return [verdict.outcome, reward, parsed, reason]
     raise UserError(
-        f"the verifier gave {repr(verdict)[:300]}; give a truth value, a number of which 1 is "
-        f"right and 0 wrong, or a common.types.Verdict of one of {', '.join(outcomes)}, a finite "
-        "reward and texts"
+        f"the verifier returned {repr(verdict)[:300]}; return a truth value, a number (1 is right, "
+        f"0 wrong), or a common.types.Verdict: one of {', '.join(outcomes)}, a finite reward and "
+        "texts"
     )
 
 

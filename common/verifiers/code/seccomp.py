@@ -30,7 +30,7 @@ def program(machine: str) -> bytes:
     process."""
     if machine not in REFUSED:
         raise UserError(
-            f"machine {machine}: the sandbox knows the system calls of {[*REFUSED]} only"
+            f"machine {machine}: the sandbox knows only the system calls of {[*REFUSED]}"
         )
     load, equal, above, bits, ret = 0x20, 0x15, 0x35, 0x45, 0x06
     allow, kill, eperm, enosys = 0x7FFF0000, 0x80000000, 0x00050001, 0x00050026

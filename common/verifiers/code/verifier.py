@@ -193,7 +193,7 @@ def _load(reference: str) -> tuple[list[tuple[str, str]], str | None, float]:
     require(bool(tests), "reference", reference[:80], "has no tests: drop the row")
     require(limit > 0, "time_limit", limit, "must be above 0 seconds")
     named = fields["test_type"] != "functional" or bool(function and isinstance(function, str))
-    require(named, "fn_name", fields["fn_name"], "a functional test needs its name")
+    require(named, "fn_name", fields["fn_name"], "a functional test needs the function's name")
     return tests, function, limit
 
 

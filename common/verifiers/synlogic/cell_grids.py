@@ -123,7 +123,7 @@ def mines(text: str) -> list[list[str]]:
             return []
         raise
     if not all(len(pair) == 2 and all(DIGITS.fullmatch(x) for x in pair) for pair in pairs):
-        raise Unparsed("the last list holds something else than places (row, column)")
+        raise Unparsed("the last list holds something other than places (row, column)")
     places = sorted({(int(i), int(j)) for i, j in pairs})
     return [[str(i), str(j)] for i, j in places]
 

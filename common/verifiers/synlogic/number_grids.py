@@ -23,7 +23,7 @@ def read(text: str) -> list[list[str]]:
     elif all(len(row) == 1 and " " in row[0] for row in rows):
         rows = [row[0].split() for row in rows]  # [[4 3 1 2],[1 2 3 4]]
     if not all(INTEGER.fullmatch(atom) for row in rows for atom in row):
-        raise Unparsed("the last grid holds something else than whole numbers")
+        raise Unparsed("the last grid holds something other than whole numbers")
     return rows
 
 

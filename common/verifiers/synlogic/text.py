@@ -45,7 +45,7 @@ def truths(text: str) -> str:
     """Return the list "yes,no" for "**Yes, no.**" or "是，否", in order."""
     words = [word.lower() for word in re.split(r"[,，、\s]+", tidy(text)) if word]
     if not words or not all(word in YES for word in words):
-        raise Unparsed("something else than a list of yes and no")
+        raise Unparsed("something other than a list of yes and no")
     return ",".join(YES[word] for word in words)
 
 
@@ -61,7 +61,7 @@ def owners(text: str) -> list[list[str]]:
     """Return the last list of (person, thing) pairs, sorted, without case; repeated pairs stay."""
     pairs = [[atom.casefold() for atom in pair] for pair in grid(text)]
     if not all(len(pair) == 2 for pair in pairs):
-        raise Unparsed("the last list holds something else than pairs")
+        raise Unparsed("the last list holds something other than pairs")
     return sorted(pairs)
 
 

@@ -146,7 +146,7 @@ class Problems:
         where, index = f"problems.{name}.{split}", int(row["index"])
         if where not in self.texts:
             source = self.sets.get(name, {}).get(split)
-            require(source is not None, where, source, "a row points into this set; name it")
+            require(source is not None, where, source, "a row refers to this set; name its files")
             self.texts[where] = problem_texts(name, source, where)
         texts = self.texts[where]
         require(index < len(texts), f"{where} index", index, f"it has {len(texts)} problems")
@@ -157,7 +157,7 @@ def problem_texts(name: str, source: Set, where: str) -> list[str | None]:
     home, columns = snapshot(source.hub, source.revision, source.files), COLUMNS[name]
     table = (row for shard in shards(home, source.files, where) for row in rows(shard, columns))
     texts = [sources.problem(name, row) for row in table]
-    remedy = f"{source.hub} has {len(texts)}; OpenCodeReasoning-2 counts by row, so pin it"
+    remedy = f"{source.hub} has {len(texts)}; OpenCodeReasoning-2 counts rows, so pin a revision"
     require(source.rows in (None, len(texts)), f"{where}.rows", source.rows, remedy)
     return texts
 
@@ -172,7 +172,7 @@ COLUMNS = {  # the columns to read of each set of problems: its tests are many t
 
 def shards(home: Path, files: list[str], name: str) -> list[Path]:
     found = sorted(path for pattern in files for path in home.glob(pattern))
-    require(bool(found), f"{name}.files", files, f"none of these in {home}")
+    require(bool(found), f"{name}.files", files, f"match no file in {home}")
     return found
 
 

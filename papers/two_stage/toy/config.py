@@ -24,7 +24,7 @@ class Cell:
 
     def __post_init__(self):
         fits = len(self.rewards) == len(self.policy) > 1 and abs(sum(self.policy) - 1) < 1e-9
-        remedy = f"needs {len(self.rewards)} probabilities above 0 that sum to 1, one a reward"
+        remedy = f"needs {len(self.rewards)} probabilities above 0, one per reward, that sum to 1"
         require(fits, f"figures, cell {self.name}: policy", self.policy, remedy)
 
     @property
