@@ -1,2 +1,1 @@
-"""Advantages: pure functions from a group's rewards (P, G) to weights, one a method, with equation
-and source."""
+"""Advantages: pure functions from a group's rewards (P, G) to weights, one for each method."""

@@ -1,7 +1,6 @@
 """Advantages that differ in what is subtracted from the reward: `(P, G) rewards -> (P, G) weights`.
 
-None of them divides by the spread of the rewards. The lines "m_S =" are explained in `group.py`.
-The functions take any rewards; the masses hold for rewards in {0, 1} only.
+The functions take any rewards. The lines "m_S =" (`group.py`) hold for rewards in {0, 1} only.
 """
 
 import math
@@ -18,8 +17,7 @@ def reinforce(rewards: Tensor) -> Tensor:
 
     Source: FADE sec 2; Williams 1992.
     m_S = p, m_F = 0
-    Responses are not compared: in groups of one and in groups of equal rewards each keeps its
-    reward. With a reward of -1 for failures, m_F = q.
+    Groups of one or of equal rewards keep theirs. With a reward of -1 for failures, m_F = q.
     """
     return rewards
 
@@ -45,8 +43,7 @@ def asym_rl(rewards: Tensor, *, delta: float) -> Tensor:
 
     Source: FADE sec 8.5; Arnal et al. 2026.
     m_S = p*(q - delta), m_F = q*(p + delta)
-    delta = 0 is mean GRPO. In a group of equal rewards each response gets -delta: only the centred
-    part is 0.
+    delta = 0 is mean GRPO. In a group of equal rewards each response gets -delta.
     Raises UserError for groups of one.
     """
     return centred(rewards, "asym_rl") - delta
@@ -59,11 +56,10 @@ def quantile(rewards: Tensor, *, tau: float) -> Tensor:
 
     Source: FADE sec 8.6; Dabney et al. 2018.
     m_S = p*(p <= tau), m_F = q*(p > tau)
-    FADE calls Q the tau-quantile. But its step function and masses, which are followed here, belong
-    to the lower (1 - tau)-quantile: the reward that at most tau G responses exceed. The two agree
-    at tau = 1/2. There Q is the lower median, and this is MC-GRPO (Kim 2026, arXiv 2601.22582)
-    without its extra rollout and any division, as in FADE. The function takes any rewards. Raises
-    UserError for tau outside (0, 1) or groups of one.
+    FADE calls Q the tau-quantile, but its step function and masses, followed here, belong to the
+    lower (1 - tau)-quantile: the reward that at most tau G responses exceed. At tau = 1/2 this is
+    MC-GRPO (Kim 2026, arXiv 2601.22582) without its extra rollout and any division, as in FADE.
+    Raises UserError for tau outside (0, 1) or groups of one.
     """
     require(0 < tau < 1, "tau", tau, "must be in (0, 1)")
     needs_groups(rewards, "quantile")

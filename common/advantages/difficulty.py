@@ -1,7 +1,6 @@
 """Advantages that weigh a prompt by its difficulty: `(P, G) rewards -> (P, G) weights`.
 
-p is the success rate X / G of the prompt in the batch. The lines "m_S =" are explained in
-`group.py`, which also has F-GRPO's focal weight.
+p is the prompt's success rate X / G. The lines "m_S =" are explained in `group.py`.
 """
 
 import torch
@@ -20,8 +19,8 @@ def power_alpha(rewards: Tensor, *, correct: Tensor, alpha: float, normalise: bo
     Source: FADE Algorithm 1, sec 4.3 and 8.2; C of sec 14, Eq. 27.
     m_S = m_F = C*p*q^alpha
     The paper's text has C, its algorithms do not; without C the update shrinks as alpha grows.
-    alpha = 1 is mean GRPO, alpha = 0 is binary contrastive. p is the success rate of the prompt;
-    Algorithm 1 writes a mean over the batch, but the masses require the rate of the prompt.
+    alpha = 1 is mean GRPO, alpha = 0 is binary contrastive. Algorithm 1 writes p as a mean over the
+    batch, but the masses require the prompt's rate.
     Raises UserError for alpha < 0, groups of one, or graded rewards.
     """
     require(alpha >= 0, "alpha", alpha, "must be >= 0")
@@ -31,7 +30,7 @@ def power_alpha(rewards: Tensor, *, correct: Tensor, alpha: float, normalise: bo
 
 
 def easy_power(rewards: Tensor, *, correct: Tensor, alpha: float, normalise: bool) -> Tensor:
-    """The counterpart of Power alpha with more weight on easy prompts.
+    """Power alpha with more weight on easy prompts.
 
         A_i = C p^(alpha - 1) (r_i - p),  C as in power_alpha
 
@@ -46,7 +45,7 @@ def easy_power(rewards: Tensor, *, correct: Tensor, alpha: float, normalise: boo
 
 
 def _peak(alpha: float, normalise: bool) -> float:
-    """Return 1, or with `normalise` C of Eq. 27: C p q^alpha then peaks at 1/4 over p, as p q."""
+    """Return C of Eq. 27: C p q^alpha then peaks at 1/4 over p, as p q."""
     return (1 + alpha) ** (1 + alpha) / (4 * alpha**alpha) if normalise else 1.0
 
 
@@ -57,8 +56,8 @@ def asym_power(rewards: Tensor, *, correct: Tensor, alpha_s: float, alpha_f: flo
 
     Source: FADE sec 8.2, item 2.
     m_S = p*q^alpha_s, m_F = p^alpha_f*q
-    alpha_s = alpha_f = 1 is mean GRPO. There is no C, because FADE gives none for this method.
-    Raises UserError for an exponent < 0, groups of one, or graded rewards.
+    alpha_s = alpha_f = 1 is mean GRPO. FADE gives no C for this method. Raises UserError for an
+    exponent < 0, groups of one, or graded rewards.
     """
     require(alpha_s >= 0, "alpha_s", alpha_s, "must be >= 0")
     require(alpha_f >= 0, "alpha_f", alpha_f, "must be >= 0")
@@ -77,8 +76,7 @@ def ha_dw(rewards: Tensor, *, correct: Tensor, anchor: float, scale: float) -> T
     m_S = scale*p*q*exp(anchor - p), m_F = scale*p*q*exp(p - anchor)
     Peers: none; two pull requests to TRL (4863, 4872) were closed
     The factor multiplies mean GRPO, as in FADE's masses; Yang et al. apply it to GRPO and its
-    variants. FADE prints m_F = p q, which is right at p = C_t only. `anchor` is C_t, which the
-    controller sets.
+    variants. FADE prints m_F = p q, right at p = C_t only. The controller sets `anchor`, C_t.
     Raises UserError for scale <= 0, groups of one, or graded rewards.
     """
     require(scale > 0, "scale", scale, "must be > 0")
@@ -96,8 +94,8 @@ def iac(rewards: Tensor, *, alpha: float, unbiased: bool, epsilon: float) -> Ten
 
     Source: over_sharpening sec 3.1 and Algorithm 1.
     m_S = (G*q)^alpha * sqrt(p*q), m_F = sqrt(p*q); unbiased=false and epsilon=0
-    alpha = 0 is GRPO exactly. The factor is >= 1 in every mixed group, so no advantage is reduced,
-    and the mean step grows with alpha and G. Raises UserError for alpha < 0 or groups of one.
+    alpha = 0 is GRPO exactly. The factor is >= 1 in every mixed group, so the mean step grows with
+    alpha and G. Raises UserError for alpha < 0 or groups of one.
     """
     require(alpha >= 0, "alpha", alpha, "must be >= 0")
     advantage = grpo(rewards, unbiased=unbiased, epsilon=epsilon)
@@ -117,8 +115,7 @@ def overlong_iac(
     unbiased: bool,
     epsilon: float,
 ) -> Tensor:
-    """DAPO's overlong shaping: a response near the length limit loses reward. The advantage is IAC
-    of the shaped rewards, or GRPO with alpha = 0.
+    """DAPO's overlong shaping, where a response near the length limit loses reward, then IAC.
 
         R_i = r_i - penalty min(max(L_i / T - (1 - buffer), 0) / buffer, 1),  A_i = IAC of R
 
@@ -126,10 +123,9 @@ def overlong_iac(
     sec 4.2 (DAPO+IAC).
     m_S = (G*q)^alpha * sqrt(p*q), m_F = sqrt(p*q); unbiased=false and epsilon=0, none overlong
     Peers: verl's DAPO reward manager (the shaping)
-    In a group that is all correct or all wrong, overlong responses still get less than the others.
-    IAC's S+ is {i: A_i > 0}, as in Algorithm 1, so a short failure among long ones may be in it.
-    Raises UserError for a buffer outside (0, 1], a penalty < 0, lengths of another shape, and as
-    `iac` does.
+    Overlong responses get less also in a group that is all correct or all wrong. IAC's S+ is {i:
+    A_i > 0}, so it may hold a short failure among long ones. alpha = 0 is GRPO. Raises UserError
+    for a buffer outside (0, 1], a penalty < 0, lengths of another shape, and as `iac` does.
     """
     require(0 < buffer <= 1, "buffer", buffer, "must be in (0, 1]")
     require(penalty >= 0, "penalty", penalty, "must be >= 0")
@@ -148,9 +144,8 @@ def filter_easiest(
 
     Source: over_sharpening sec I, Table 5 ("discards the easiest 25%").
     m_S = m_F = w * sqrt(p*q); unbiased=false and epsilon=0
-    The paper does not say whether it filters the data set or each batch. Here each batch is
-    filtered, because the success rates of a data set would need a pass before training. Tied
-    prompts share the weight, so their order does not matter. fraction = 0 is GRPO exactly.
+    The paper does not say whether it filters the data set, which would need a pass before training,
+    or each batch, as here. fraction = 0 is GRPO exactly.
     Raises UserError for a fraction outside [0, 1], groups of one, or graded rewards.
     """
     require(0 <= fraction <= 1, "fraction", fraction, "must be in [0, 1]")
@@ -171,8 +166,7 @@ def curve(rewards: Tensor, *, correct: Tensor) -> Tensor:
     have the same one or a lower one.
     Source: Sun et al. 2026 (arXiv 2605.24331), w; the authors' code with a pool of 0 batches.
     m_S = m_F = p*q; of a batch of one group, where f = F
-    Left out: by default the authors take f and F from the mixed groups of the ten batches before.
-    A controller here sees a batch's mean rate only.
+    Left out: the authors' default takes f and F from the mixed groups of the ten batches before.
     Raises UserError for groups of one or graded rewards.
     """
     r = success(rewards, "curve", correct=correct)
@@ -193,18 +187,16 @@ def t2t(
     unbiased: bool,
     epsilon: float,
 ) -> Tensor:
-    """T2T, thickening to thinning: long failures are rewarded on hard prompts, short successes on
-    easy ones; GRPO on the shaped reward.
+    """T2T: GRPO with rewards for long failures on hard prompts and short successes on easy ones.
 
         R_i = 1 - alpha p L_i if r_i = 1,  alpha (1 - p) L_i if r_i = 0
         A_i = (R_i - mean_j R_j) / (std_j R_j + epsilon)
 
     Source: FADE sec 8.2, Eqs. 12-14; Lin et al. 2026 (arXiv 2602.04265).
     m_S = m_F = p*q*c / sigma; c = 1 - alpha p mean_S(L) - alpha q mean_F(L), sigma = std_j R_j
-    FADE says "normalized lengths" but not by what; here L_i = lengths_i / max_tokens, in (0, 1].
-    A group that is all correct or all wrong still ranks its responses by length; it gets 0 only if
-    they are equally long. Raises UserError for alpha < 0, groups of one, lengths of another shape,
-    or graded rewards.
+    FADE says "normalized lengths" but not by what; here L_i = lengths_i / max_tokens, in (0, 1]. A
+    group that is all correct or all wrong still ranks its responses by length. Raises UserError for
+    alpha < 0, groups of one, lengths of another shape, or graded rewards.
     """
     require(alpha >= 0, "alpha", alpha, "must be >= 0")
     r = success(rewards, "t2t", correct=correct)

@@ -19,9 +19,8 @@ def softmax(rewards: Tensor, *, beta: float) -> Tensor:
 
     Source: FADE sec 8.9; Shao et al. 2024.
     m_S = m_F = (exp(beta) - 1)*p*q / (G*z)
-    As printed, the advantages sum to 0 and have the size 1 / G, G times smaller than in related
-    methods; FADE's mass leaves out this 1 / G. For large beta the mass tends to q / G, which has
-    MaxRL's shape (FADE: "the pass@k advantage"); for small beta it tends to 0 with the shape p q.
+    As printed, the advantages have the size 1 / G, which FADE's mass leaves out. For large beta the
+    mass tends to q / G, MaxRL's shape (FADE: "the pass@k advantage"); for small beta to 0 as p q.
     Raises UserError for beta <= 0 or groups of one.
     """
     require(beta > 0, "beta", beta, "must be > 0")
@@ -49,10 +48,9 @@ def log_mean_exp(rewards: Tensor, *, beta: float) -> Tensor:
 
     Source: FADE sec 8.9, for Jiang et al. 2025, whose own formula is `risk_sensitive`.
     m_S = -p/beta * log((G - exp(beta)/z) / (G - 1)), m_F = q/beta * log((G - 1/z) / (G - 1))
-    This is the true leave-one-out difference, in which failures get A < 0. m_S - m_F vanishes as
-    1 / G^2 while the masses are of order 1 / G, so successes and failures balance in the limit,
-    with softmax's shape. FADE's masses p exp(beta) / z and q / z do not follow from this formula.
-    Raises UserError for beta <= 0 or groups of one.
+    Failures get A < 0. For large G the two masses become equal, with softmax's shape. FADE's masses
+    p exp(beta) / z and q / z do not follow from this formula. Raises UserError for beta <= 0 or
+    groups of one.
     """
     require(beta > 0, "beta", beta, "must be > 0")
     needs_groups(rewards, "log_mean_exp")

@@ -1,8 +1,6 @@
 """Advantages that compare a response with its group: `(P, G) rewards -> (P, G) weights`.
 
-There are P prompts with G responses each (N in F-GRPO). All functions are pure, and keyword
-arguments are named as in the paper. The functions of this file differ in what the centred reward is
-divided by or multiplied with, the ones of `baseline.py` in what is subtracted.
+P prompts have G responses each (N in F-GRPO); keyword arguments are named as in the paper.
 
 The lines "m_S =" give the gradient mass of the successes and of the failures of one group (FADE
 sec 2.1), m_S = (1/G) sum_{i in S} A_i and m_F = -(1/G) sum_{i in F} A_i, for rewards in {0, 1} with
@@ -25,10 +23,9 @@ def grpo(rewards: Tensor, *, unbiased: bool, epsilon: float) -> Tensor:
     m_S = m_F = sqrt(p*q); unbiased=false and epsilon=0, else times std / (std_unbiased + epsilon)
     Peers: verl grpo, TRL GRPOTrainer with scale_rewards="group"
     A group of equal rewards gets exactly 0. With `unbiased` the variance is divided by G - 1 (as in
-    torch and verl), else by G. FADE sec 8 prints 1/B and no epsilon. The other papers do not say
-    which divisor they use, and F-GRPO's epsilon is a symbol without a value.
-    Raises UserError for groups of one, which have nothing to compare with (verl gives such a
-    response its reward).
+    torch and verl), else by G. FADE sec 8 prints 1/B and no epsilon; the other papers give neither
+    divisor nor epsilon's value.
+    Raises UserError for groups of one (verl gives such a response its reward).
     """
     difference = centred(rewards, "grpo")
     std = rewards.std(1, keepdim=True, correction=int(unbiased))
@@ -36,15 +33,14 @@ def grpo(rewards: Tensor, *, unbiased: bool, epsilon: float) -> Tensor:
 
 
 def grpo_signed(rewards: Tensor, *, correct: Tensor, unbiased: bool, epsilon: float) -> Tensor:
-    """GRPO's advantage with a sign that tells right from wrong in every group, for losses that need
-    it.
+    """GRPO with a sign that tells right from wrong also in groups of equal rewards.
 
         A_i = A_i^GRPO;  +t (right) or -t (wrong) in a group of equal rewards,  t = 2^-126
 
     Source: F-GRPO Eq. 4; the sign is ours, for DS-GRPO (`common/losses/smoothing.py`).
     m_S = m_F = sqrt(p*q); unbiased=false and epsilon=0
-    t is the smallest normal number of float32: it is lost in any sum, and no gradient of that size
-    reaches a weight. Raises UserError for groups of one, or graded rewards.
+    t is the smallest normal number of float32, which is lost in any sum. Raises UserError for
+    groups of one, or graded rewards.
     """
     right = success(rewards, "grpo_signed", correct=correct)
     sign = torch.finfo(torch.float32).tiny * (2 * right - 1)
@@ -81,7 +77,7 @@ def mean_only(rewards: Tensor) -> Tensor:
     Source: FADE sec 2.2, Eqs. 4-6; Liu et al. 2025 (Dr. GRPO).
     m_S = m_F = p*q
     Peers: verl grpo with norm_adv_by_std_in_grpo=False, TRL GRPOTrainer with scale_rewards="none"
-    Left out: Dr. GRPO's constant length normaliser, which is an aggregation (token_sum).
+    Left out: Dr. GRPO's constant length normaliser (the aggregation token_sum).
     Raises UserError for groups of one.
     """
     return centred(rewards, "mean_only")
@@ -128,8 +124,7 @@ def power_norm(rewards: Tensor, *, correct: Tensor, gamma: float) -> Tensor:
 
 
 def skew_r(rewards: Tensor, *, correct: Tensor) -> Tensor:
-    """Skew-R: its mass is the product of the masses of GRPO and of mean GRPO, so prompts of medium
-    difficulty weigh most.
+    """Skew-R: the masses of GRPO and mean GRPO multiplied; prompts of medium difficulty weigh most.
 
         A_i = sqrt(p (1 - p)) (r_i - p)
 
@@ -163,8 +158,7 @@ def binary_contrastive(rewards: Tensor, *, correct: Tensor) -> Tensor:
 
     Source: FADE sec 8.7; Greensmith et al. 2004.
     m_S = m_F = p*(p < 1)
-    A group without a failure gets 0, as there is nothing to contrast with. By the printed formula
-    it would be the only group whose weights (all 1) do not sum to 0.
+    A group without a failure gets 0; the printed formula would give it weights of 1.
     Raises UserError for groups of one, or graded rewards.
     """
     method = "binary_contrastive"

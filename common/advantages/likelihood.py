@@ -31,11 +31,10 @@ def unlikeliness(
     m_S = m_F = sqrt(p*q); unbiased=false and epsilon=0, for equally likely responses
     Peers: none
     r_i is 1 or 0, whatever the rewards are. Equally likely responses share the mean of their ranks
-    (our choice: a sort would leave the order to chance). A group of right answers only has nonzero
-    advantages too: its rarer half rises. beta = 0 is `grpo`. The paper's second epoch on each batch
-    and its heavier KL penalty are left out. The formula was read in the authors' code, not in the
-    paper. Raises UserError for beta outside [0, 1], groups of one, graded rewards, or log_probs or
-    lengths of another shape.
+    (our choice). In a group of right answers only, the rarer half rises. beta = 0 is `grpo`. Left
+    out: the paper's second epoch on each batch and its heavier KL penalty. The formula was read in
+    the authors' code, not in the paper. Raises UserError for beta outside [0, 1], groups of one,
+    graded rewards, or log_probs or lengths of another shape.
     """
     require(0 <= beta <= 1, "beta", beta, "must be in [0, 1]")
     needs_groups(rewards, "unlikeliness")
@@ -65,11 +64,9 @@ def ucpo(
     Source: Lochab et al. 2026 (arXiv 2605.00365), uniform-correct policy optimisation; tau = 0.2.
     m_S = m_F = sqrt(p*q); unbiased=false and epsilon=0
     Peers: none
-    The w_i of a group's right answers have the mean 1, so the gradient mass is GRPO's whatever the
-    likelihoods are.
-    tau = 0 is `grpo`. The formula was read in the authors' code, not in the paper. The code's lower
-    bound of 1e-6 on q_i and its optional sharpening of wrong answers, which is off there, are left
-    out.
+    The w_i of a group's right answers have the mean 1, so the gradient mass is GRPO's.
+    tau = 0 is `grpo`. The formula was read in the authors' code, not in the paper. Left out: the
+    code's lower bound of 1e-6 on q_i and its sharpening of wrong answers, off by default.
     Raises UserError for tau outside [0, 1], groups of one, graded rewards, or log_probs or
     lengths of another shape.
     """

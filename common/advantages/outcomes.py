@@ -2,8 +2,7 @@
 
 `outcomes` (P, G) are integers; responses of one prompt with the same number have the same answer.
 The lines "m_S =" hold for groups whose right answers are all the same and whose wrong ones all
-differ. In mathematics every right answer is one outcome, so there these functions tell apart wrong
-answers only, or nothing; on Countdown and mazes a prompt has many right answers.
+differ. In mathematics every right answer is one outcome, so only wrong ones are told apart.
 """
 
 import torch
@@ -24,9 +23,7 @@ def inverse_probability(
     Source: Sinha et al. 2026 (arXiv 2601.21669), inverse probability scaling.
     m_S = m_F = sqrt(p*q); unbiased=false and epsilon=0
     Peers: none
-    r_i is 1 or 0, whatever the rewards are. All of an answer's responses together are worth as much
-    as all of any other right answer's. A group of right answers only has nonzero advantages where
-    they differ in how often they were drawn. If every outcome is drawn equally often, this is
+    r_i is 1 or 0, whatever the rewards are. If every outcome is drawn equally often, this is
     `grpo`. The formula was read in others' code and notes on the paper, which agree, not in the
     paper.
     Raises UserError for groups of one, graded rewards, or outcomes of another shape.
@@ -46,8 +43,7 @@ def uniqueness(
     unbiased: bool,
     epsilon: float,
 ) -> Tensor:
-    """Uniqueness-aware RL, and with `normalise` Cue-GRPO: a right answer's advantage is divided by
-    a power of how often it was drawn.
+    """Uniqueness-aware RL, with `normalise` Cue-GRPO: repeated right answers are worth less.
 
         A_i = w_i A_i^GRPO (right), A_i^GRPO (wrong),   w_i = |{j: o_j = o_i}|^-alpha
         with `normalise` w_i is divided by its mean over the group's right answers
@@ -57,10 +53,9 @@ def uniqueness(
     m_S = (p*G)^-alpha * sqrt(p*q), m_F = sqrt(p*q); unbiased=false, epsilon=0 and normalise=false;
     normalise=true makes m_S equal to m_F
     Peers: none
-    Both papers group responses by the way to the answer, which a judge or cues tell; here the
-    answer itself is the group. alpha = 0 is `grpo`. The formulas were read in others' notes on the
-    papers, not in the papers. By those on the first its alpha is in [0, 1], and by one of them it
-    weighs wrong answers likewise; by those on the second (Eq. 3) wrong ones stay as they are.
+    Both papers group responses by the way to the answer; here the answer itself is the group. alpha
+    = 0 is `grpo`. The formulas were read in others' notes, not in the papers. By one note the first
+    paper weighs wrong answers likewise; by those on the second (Eq. 3) they stay as they are.
     Raises UserError for alpha < 0, groups of one, graded rewards, or outcomes of another shape.
     """
     require(alpha >= 0, "alpha", alpha, "must be >= 0")
@@ -76,18 +71,17 @@ def uniqueness(
 def batch_exploration(
     rewards: Tensor, *, outcomes: Tensor, coefficient: float, unbiased: bool, epsilon: float
 ) -> Tensor:
-    """The batch form of outcome-based exploration: an answer that others of its group have too is
-    worth less, right or wrong.
+    """Outcome-based exploration, batch form: repeated answers, right or wrong, are worth less.
 
         A_i = A_i^GRPO - coefficient * |{j != i: o_j = o_i}| / G
 
     Source: Song et al. 2025 (arXiv 2509.06941), batch exploration.
     m_S = sqrt(p*q) - c*p*(p*G - 1)/G, m_F = sqrt(p*q); unbiased=false and epsilon=0
     Peers: none
-    The penalty is not centred. coefficient = 0 is `grpo`. The penalty was read in others' notes on
-    the paper, which agree, not in the paper; they say neither the coefficient nor whether it is
-    added to the reward or, as here, to the advantage.
-    Raises UserError for coefficient < 0, groups of one, or outcomes of another shape.
+    The penalty is not centred. coefficient = 0 is `grpo`. The penalty was read in others' notes,
+    not in the paper; they give no coefficient and do not say whether the reward or, as here, the
+    advantage gets it. Raises UserError for coefficient < 0, groups of one, or outcomes of another
+    shape.
     """
     require(coefficient >= 0, "coefficient", coefficient, "must be >= 0")
     repeated = (_counts(outcomes, rewards, "batch_exploration") - 1) / rewards.shape[1]
@@ -95,8 +89,7 @@ def batch_exploration(
 
 
 def _counts(outcomes: Tensor, rewards: Tensor, method: str) -> Tensor:
-    """Return how many responses of its group have a response's outcome, (P, G) in the rewards'
-    dtype. Raises UserError for groups of one, or unless each reward has an outcome."""
+    """Return how many responses of its group share a response's outcome, (P, G)."""
     needs_groups(rewards, method)
     outcomes = of_responses(outcomes, rewards, "outcomes")
     return (outcomes[:, :, None] == outcomes[:, None]).sum(2).to(rewards.dtype)

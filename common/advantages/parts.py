@@ -13,8 +13,7 @@ def require(condition: bool, name: str, value: float, remedy: str) -> None:
 
 
 def needs_groups(rewards: Tensor, method: str) -> None:
-    """Raise UserError for groups of one, which have nothing to compare with, and for rewards that
-    are not (P, G)."""
+    """Raise UserError for groups of one, and for rewards that are not floating-point (P, G)."""
     if rewards.ndim != 2 or not rewards.is_floating_point():
         raise UserError(
             f"rewards of shape {tuple(rewards.shape)}, {rewards.dtype}: {method} takes one number "
@@ -29,11 +28,8 @@ def needs_groups(rewards: Tensor, method: str) -> None:
 
 def success(rewards: Tensor, method: str, *, correct: Tensor) -> Tensor:
     """Return 1 for each correct response and 0 for each wrong one, (P, G) in the dtype of the
-    rewards. This is (R - R_w) / (R_c - R_w) of F-GRPO Eq. 14.
-
-    Raises UserError for graded rewards, i.e. unless all correct responses have the same reward and
-    all wrong ones too, and if `correct` is not a boolean mask of the rewards' shape.
-    """
+    rewards: (R - R_w) / (R_c - R_w) of F-GRPO Eq. 14. Raises UserError for graded rewards, and if
+    `correct` is not a boolean mask of the rewards' shape."""
     if correct.shape != rewards.shape or correct.dtype != torch.bool:
         raise UserError(
             f"correct of shape {tuple(correct.shape)}, {correct.dtype}: give one truth value for "
@@ -61,8 +57,7 @@ def centred(rewards: Tensor, method: str) -> Tensor:
 
 
 def times(weight: Tensor, advantage: Tensor) -> Tensor:
-    """Return weight * advantage, but 0 where the advantage is 0: the weight of a group of equal
-    rewards may be infinite."""
+    """Return weight * advantage, and 0 where the advantage is 0 and the weight may be infinite."""
     return torch.where(advantage == 0, 0.0, weight * advantage)
 
 

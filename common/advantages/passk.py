@@ -23,10 +23,9 @@ def pass_at_k_tang(rewards: Tensor, *, correct: Tensor, k: int) -> Tensor:
     Source: FADE sec 8.4.1; Tang et al. 2025.
     m_S = p*comb(F, k - 1) / comb(G - 1, k - 1), m_F = 0
     Peers: verl grpo_passk with norm_adv_by_std_in_grpo=False at k = G, for rewards in {0, 1}
-    FADE's group has exactly k responses (here k = G: a success gets 1 if it is the only one). The
-    average over sets is our addition, so that k may be below G. FADE's mass k p q^(k-1) is the
-    expectation of a sum over k responses; the mass of this per-response mean is p q^(k-1). k = 1 is
-    REINFORCE; groups of equal rewards get 0 for k > 1. Raises UserError for k outside 1..G or
+    FADE's group has exactly k responses; the average over sets is our addition, for k below G.
+    FADE's mass k p q^(k-1) is the expectation of a sum over k responses; the mass of this
+    per-response mean is p q^(k-1). k = 1 is REINFORCE. Raises UserError for k outside 1..G or
     graded rewards.
     """
     r = success(rewards, "pass_at_k_tang", correct=correct)
@@ -45,8 +44,8 @@ def pass_at_k_chen(rewards: Tensor, *, correct: Tensor, k: int) -> Tensor:
 
     Source: FADE sec 8.4.2; Chen et al. 2025 (arXiv 2508.10751).
     m_S = m_F = p*sqrt((1 - R) / R)
-    If R_k is 0 or 1 (no success, or fewer than k failures) sigma_k is 0, and the advantage is 0
-    too: failures among many successes have no weight. k = 1 is GRPO with the population std.
+    If R_k is 0 or 1 (no success, or fewer than k failures), the advantage is 0. k = 1 is GRPO with
+    the population std.
     Raises UserError for k outside 1..G, groups of one, or graded rewards.
     """
     r = success(rewards, "pass_at_k_chen", correct=correct)
@@ -66,8 +65,8 @@ def pass_at_k_mix(rewards: Tensor, *, correct: Tensor, k: int) -> Tensor:
 
     Source: FADE sec 8.4.3; Chen et al. 2025.
     m_S = m_F = p*(p*sqrt((1 - R) / R)) + q*sqrt(p*q)
-    FADE writes q^(k-1) for Q', which is the limit for large G; here Q' is exact, as in sec 8.4.2.
-    Raises UserError as pass_at_k_chen does.
+    FADE writes q^(k-1) for Q', the limit for large G; here Q' is exact, as in sec 8.4.2. Raises
+    UserError as pass_at_k_chen does.
     """
     p = success(rewards, "pass_at_k_mix", correct=correct).mean(1, keepdim=True)
     of_k, of_1 = (pass_at_k_chen(rewards, correct=correct, k=one) for one in (k, 1))
@@ -77,8 +76,7 @@ def pass_at_k_mix(rewards: Tensor, *, correct: Tensor, k: int) -> Tensor:
 def beta_posterior(
     rewards: Tensor, *, correct: Tensor, k: int, probe: bool, unbiased: bool, epsilon: float
 ) -> Tensor:
-    """BBG: GRPO with the weight that pass@k gives a prompt, averaged over what its group says of
-    its success rate; with `probe`, failures of an unsolved prompt are pushed down too.
+    """BBG: GRPO with the weight that pass@k gives a prompt, averaged over its likely success rates.
 
         u(X) = E[k (1 - s)^(k - 1)],  s ~ Beta(X + 1, F + 1)
         w    = u(X) / u(1) = comb(F + k - 1, k - 1) / comb(G + k - 2, k - 1)
@@ -87,10 +85,9 @@ def beta_posterior(
     Source: Yuan et al. 2026 (arXiv 2606.15455), Bayesian Boundary Gating.
     m_S = m_F = comb(F + k - 1, k - 1) / comb(G + k - 2, k - 1)*sqrt(p*q); unbiased=false,
     epsilon=0 and probe=false
-    k = 1 without the probe is `grpo`. u (Eq. 8) and w were read in others' code and notes on the
-    paper, not in the paper; they do not say which advantage w weighs, and GRPO's is our choice.
-    Left out: Eq. 9 sets w to 0 where u(X) < tau (G + 1), for a tau that is not known here. Raises
-    UserError for k < 1, groups of one, or graded rewards.
+    k = 1 without the probe is `grpo`. u (Eq. 8) and w were read in others' code and notes, not in
+    the paper; that w weighs GRPO's advantage is our choice. Left out: Eq. 9 sets w to 0 where u(X)
+    < tau (G + 1), for an unknown tau. Raises UserError for k < 1, groups of one, or graded rewards.
     """
     require(k >= 1, "k", k, "must be at least 1")
     r, size = success(rewards, "beta_posterior", correct=correct), rewards.shape[1]

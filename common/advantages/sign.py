@@ -17,8 +17,7 @@ def asym_grpo(rewards: Tensor, *, delta: float) -> Tensor:
 
     Source: FADE sec 4.1, sec 8.2 item 3.
     m_S = p*q, m_F = p*q/delta
-    delta = 1 is mean GRPO; below 1 failures count more. Not the AsymGRPO of Gu et al. (arXiv
-    2604.04894), which is another method.
+    delta = 1 is mean GRPO. The AsymGRPO of Gu et al. (arXiv 2604.04894) is another method.
     Raises UserError for delta <= 0 or groups of one.
     """
     require(delta > 0, "delta", delta, "must be > 0")
@@ -33,8 +32,8 @@ def fade(rewards: Tensor, *, correct: Tensor, alpha: float, delta: float) -> Ten
 
     Source: FADE Eq. 11, Algorithm 2.
     m_S = p*q^alpha, m_F = p*q^alpha/delta
-    p is the success rate of the prompt; Algorithm 2 writes a mean over the batch, but the masses of
-    sec 10 require the rate of the prompt. As printed, there is no C of Eq. 27.
+    Algorithm 2 writes p as a mean over the batch, but the masses of sec 10 require the prompt's
+    rate. As printed, there is no C of Eq. 27.
     Raises UserError for alpha < 0, delta <= 0, groups of one, or graded rewards.
     """
     require(alpha >= 0, "alpha", alpha, "must be >= 0")
