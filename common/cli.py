@@ -1,10 +1,5 @@
-"""How commands run: files and words compose a configuration, `strict` checks it, then the function
-runs. Nothing heavy is imported before that.
-
-`main` is for a command with a configuration: `python -m papers.<paper>.<part> key=value ...`. `run`
-is for a command without one. A UserError is printed without a traceback and the exit code is 2;
-after Ctrl-C it is 130. In this code base `words` are command-line arguments.
-"""
+"""How commands run: files and words (command-line arguments) compose a configuration, `strict`
+checks it, then the function runs. Nothing heavy is imported before that."""
 
 import os
 import signal
@@ -29,8 +24,7 @@ def main(
     config_name: str = "config",
     words: list[str] | None = None,
 ) -> None:
-    """Run `function` on the instance of `schema` that the command-line arguments `words` compose,
-    or print what --help or --cfg asks for. None: the arguments of this process."""
+    """Run `function` on the `schema` that `words` compose; None: this process's arguments."""
     typed = sys.argv[1:] if words is None else words
     given = [word for word in typed if word not in (*HELP, *SHOW)]
 
@@ -54,8 +48,7 @@ def main(
 def run(
     function: Callable[[list[str]], object], help_text: str, words: list[str] | None = None
 ) -> None:
-    """Run `function(words)` on command-line arguments, or print `help_text` if --help is one of
-    them. None: the arguments of this process."""
+    """Run `function(words)`, or print `help_text` for --help; None: this process's arguments."""
     words = sys.argv[1:] if words is None else words
     if HELP & set(words):
         print(help_text.strip())
@@ -73,8 +66,8 @@ def on_results(function: Callable[[Path], object], help_text: str) -> None:
 
 
 def guard(function: Callable) -> None:
-    """Run `function`. A UserError or Ctrl-C ends the process with a message and an exit code,
-    without a traceback. After Ctrl-C that takes CLEANING seconds at most."""
+    """Run `function`. A UserError ends the process with its message and exit code 2, Ctrl-C with
+    130 after CLEANING seconds at most; neither prints a traceback."""
     bare = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if bare and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, _interrupt)
@@ -95,12 +88,8 @@ def guard(function: Callable) -> None:
 
 
 def _interrupt(*_) -> None:
-    """Handle Ctrl-C: raise KeyboardInterrupt, and end the process after CLEANING seconds
-    at most.
-
-    The signal may arrive after a lock was taken and before its owner knows that; the cleanup would
-    then wait for ever.
-    """
+    """Raise KeyboardInterrupt, and set an alarm: a signal between the taking of a lock and its
+    owner's knowledge of it would let the cleanup wait for ever."""
     signal.signal(signal.SIGALRM, _stopped)
     signal.alarm(CLEANING)
     raise KeyboardInterrupt

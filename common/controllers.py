@@ -103,9 +103,8 @@ def ha_dw_anchor(
 
         C_t = (1 - eta_t) C_{t-1} + eta_t solve_rate,  eta_t = eta std of the last `window` anchors
 
-    The first anchor is the solve rate of the first step. As long as only one anchor is known it has
-    no spread, and eta_t is eta: with a spread of 0 the anchor would never move. Raises UserError
-    for window < 2.
+    The first anchor is the solve rate of the first step. With one anchor eta_t is eta, because a
+    spread of 0 would never move it. Raises UserError for window < 2.
     """
     require(window >= 2, "method.controller.window", window, "must be at least 2")
     past = state.get("anchors", [])

@@ -1,15 +1,15 @@
-"""The exception whose message is meant for the user: it names key or file, value and remedy."""
+"""The exceptions whose message is meant for the user."""
 
 from collections.abc import Iterable
 
 
 class UserError(Exception):
-    """Bad input, explained in one message. Commands print it without traceback and exit with 2."""
+    """Bad input, explained in one message that names key or file, value and remedy."""
 
 
 class Fault(UserError):
-    """A failure of a run whose settings are right, such as a dead GPU or a full disk. A job may
-    retry the run from its last checkpoint (slurm/retry.py)."""
+    """A failure of a run whose settings are right, such as a dead GPU or a full disk;
+    slurm/retry.py may retry it from its last checkpoint."""
 
     eased = False  # whether the next start asks for less memory and so may succeed
 
@@ -31,18 +31,16 @@ def one_of(key: str, value: str, known: Iterable[str], other: str = "") -> None:
 
 
 def unknown(key: str, value: object, known: Iterable[str], prefix: str = "") -> UserError:
-    """Return the error for a key that is not in `known`. It suggests the nearest one, or lists all.
-
-    `prefix` is the text before the keys: "optim." for optim.lr.
-    """
+    """Return the error for a key not in `known`, with the nearest known key or all of them.
+    `prefix` is the text before the keys: "optim." for optim.lr."""
     near = nearest(key, known := sorted(known))
     hint = f"did you mean {prefix}{near}?" if near else f"known: {', '.join(known) or 'none'}"
     return UserError(f"unknown key {prefix}{key}={value}; {hint}")
 
 
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """Return the name in `known` that a misspelt `name` may mean, ignoring case, or None. A name in
-    a folder (cluster/qwen7b_grpo) may be meant by its last part."""
+    """Return the name in `known` that a misspelt `name` may mean, or None. Case does not matter,
+    and cluster/qwen7b_grpo is also found by its last part."""
     import difflib  # imported only when the command is about to fail
 
     known = list(known)

@@ -1,9 +1,7 @@
 """The Experiment: the frozen, strictly checked configuration of one run, and how to make one.
 
-Values are in `configs/base.yaml`, never here; the classes state types and ranges. An unknown key, a
-wrong type or a value out of range raises one `UserError` that names key, value and remedy, before
-any compute is spent. `strict` does the same for any other frozen dataclass (a simulation, a theory
-sweep).
+Values are in `configs/base.yaml`, never here; the classes state types and ranges. Bad input raises
+a `UserError` that names key, value and remedy before any compute is spent.
 """
 
 import re
@@ -76,15 +74,15 @@ class Experiment:
     def __post_init__(self):
         local, sampling = self.backend == "local", self.sampling
         named = re.fullmatch(r"[^./\\][^/\\]*", self.name) is not None
-        remedy = "names the run's folder: give a name without slashes that begins with no dot"
+        remedy = "names the run's folder, so it must not contain a slash or begin with a dot"
         require(named, "name", self.name, remedy)
         batches = self.optim.mini_batches
         remedy = f"must divide sampling.prompts={sampling.prompts}: groups are never split"
         require(sampling.prompts % batches == 0, "optim.mini_batches", batches, remedy)
         own = not self.verl or self.backend == "verl"
-        require(own, "verl", self.verl, "is only for backend=verl")
+        require(own, "verl", self.verl, "needs backend=verl")
         key, one = "sampling.log_prob_temperature", sampling.reported == sampling.temperature
-        remedy = "a memory network (method.sampler) is corrected at that of sampling; use null"
+        remedy = "with a memory network (method.sampler) it must be sampling.temperature; use null"
         require(one or self.method.sampler is None, key, sampling.log_prob_temperature, remedy)
         remedy = "vLLM reports log-probabilities at sampling.temperature or at 1; use one of them"
         require(one or local or sampling.reported == 1, key, sampling.log_prob_temperature, remedy)
@@ -98,7 +96,7 @@ class Experiment:
             ("eval.also_at", self.eval.also_at, []),
             ("eval.full_at", self.eval.full_at, []),
         ):
-            require(value == off or local, key, value, f"is for backend=local; set it to {off}")
+            require(value == off or local, key, value, f"needs backend=local; set it to {off}")
         over, least = self.optim.decay_over, max(self.optim.steps, self.optim.warmup_steps + 1)
         remedy = (
             f"must be at least {least}, the run's steps and more than its warm-up; null: constant"
@@ -113,21 +111,18 @@ class Experiment:
 
     @property
     def bound(self) -> "Bound":
-        """The functions of the method, which have been checked to fit this experiment."""
         from common.methods.binding import bind
 
         return bind(self.method)
 
     @property
     def identity(self) -> dict:
-        """Everything that the numbers depend on: the configuration without the keys that say where
-        it runs, how it is monitored and where a comparison shows it, and with the hashes of the
-        local files and user-defined functions that it names.
+        """Everything that the numbers depend on: the configuration without NOT_IDENTITY, and the
+        hashes of the local files and user-defined functions that it names.
 
-        The learning rate is constant after its warm-up or falls over `decay_over` steps, so a
-        shorter run is the beginning of a longer one. The number of steps is therefore left out,
-        unless it is 0. A method with a schedule over the steps states their number itself (`steps`
-        of fade_log_schedule)."""
+        The number of steps is left out unless it is 0, because a shorter run is the beginning of a
+        longer one. A method with a schedule over the steps states their number itself.
+        """
         config = {key: value for key, value in asdict(self).items() if key not in NOT_IDENTITY}
         del config["optim"]["gradient_checkpointing"]  # changes memory only
         if self.optim.decay_over is None:  # stored runs lack the keys

@@ -1,8 +1,5 @@
-"""Health checks of a training run, from the last rows of its metrics.jsonl.
-
-Both backends and the status command use them. A rule that is broken for some steps in a row first
-gives a warning, and ends the run if it stays broken for longer.
-"""
+"""Health checks of a training run on the last rows of its metrics.jsonl, for both backends and the
+status command. A rule broken for some steps in a row gives a warning, then ends the run."""
 
 import math
 import sys
@@ -38,13 +35,13 @@ RULES = (
     ),
     Rule("truncated", lambda v: v >= 1, "every response was cut off", 6, 20),  # our choice
     # Exactly 0: no group, KL penalty or entropy bonus has a gradient. Our choice of steps.
-    Rule("grad_norm", lambda v: v == 0, "nothing is learnt, the gradient is 0", 5, 100),
+    Rule("grad_norm", lambda v: v == 0, "the gradient is 0, so the model learns nothing", 5, 100),
     # The estimate of memory counts with 7 GB and leaves 8 % of the GPU (backends/verl/layout.py).
     # More may still fit, so the run goes on. Our choice.
     Rule("asleep_gib", lambda v: v > 12, "vLLM keeps over 12 GiB while it sleeps", 3, math.inf),
     # Nats per token. The threshold is our choice: a thirtieth of the lowest entropy in any run
     # stored here (two_stage's maze).
-    Rule("entropy", lambda v: v < 1e-4, "the entropy is gone, below 0.0001 nats a token", 16, 50),
+    Rule("entropy", lambda v: v < 1e-4, "the entropy is below 0.0001 nats a token", 16, 50),
 )
 LONGEST = int(max(rule.stop for rule in RULES if rule.stop < math.inf))
 
@@ -62,11 +59,11 @@ class Finding:
     def __str__(self) -> str:
         row = "in the last step" if self.steps == 1 else f"for {self.steps} steps"
         said = f"{self.rule.column}={self.value:.3g}: {self.rule.says}, {row}"
-        return said if self.rule.stop == math.inf else f"{said}; a run ends after {self.rule.stop}"
+        return said if self.rule.stop == math.inf else f"{said}; the limit is {self.rule.stop}"
 
 
 def findings(rows: Sequence[dict]) -> list[Finding]:
-    """Return the problems that the last rows of a training curve show long enough to report."""
+    """Return the rules that have been broken in the last rows for long enough to report."""
     found = []
     for rule in RULES:
         wrong: list[float] = []
@@ -82,14 +79,13 @@ def findings(rows: Sequence[dict]) -> list[Finding]:
 
 
 class Guard:
-    """A monitor of a training run: it prints each new finding and, if `stops`, ends the run."""
+    """Prints each new finding of a training run and, if `stops`, ends the run."""
 
     def __init__(self, rows: Iterable[dict], stops: bool):
         self.rows, self.stops = deque(rows, maxlen=LONGEST), stops
         self.found = findings(self.rows)
 
     def see(self, row: dict) -> None:
-        """Take the row of a finished step, and warn of new findings on stderr."""
         self.rows.append(row)
         known, self.found = {one.rule for one in self.found}, findings(self.rows)
         for one in self.found:

@@ -1,8 +1,7 @@
 """The look of each method: one colour, line style and marker wherever it is drawn.
 
-The colours are Okabe and Ito's and, from the eighth on, Tol's: colour-blind readers can tell them
-apart. There are more methods than colours, so a colour stands for a family (all that weigh by
-difficulty, all variants of GRPO). Shade, line style and marker tell the methods of a family apart.
+The colours are Okabe and Ito's and, from the eighth on, Tol's, for colour-blind readers. A colour
+stands for a family of methods; shade, line style and marker tell its members apart.
 """
 
 import re
@@ -56,7 +55,7 @@ def key(method: str) -> str:
 
 
 def look(method: str) -> Look:
-    """Return how to draw a method. The base model and methods of no family are grey."""
+    """Return how to draw a method; grey for the base model and methods of no family."""
     name = key(method)
     # "GRPO (N=8)" is a group size of GRPO, "GRPO-N" another method
     known = re.sub(r"^grpo_n_(?=\d)", "grpo_", name)
@@ -79,5 +78,4 @@ def mixed(color: str, ground: str, share: float) -> str:
 
 
 def colors(methods) -> dict[str, str]:
-    """Return {method: its colour on white}."""
     return {method: look(method).color for method in methods}

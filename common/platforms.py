@@ -1,4 +1,4 @@
-"""What only Linux has: who asks for it elsewhere hears so, by name, before anything runs."""
+"""Refuses on other systems, before anything runs, what only Linux has."""
 
 import platform
 

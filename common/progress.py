@@ -14,9 +14,8 @@ SECONDS = 10.0  # at least, between two lines
 def tracked(
     items: Iterable[T], label: str, *, total: int, done: int = 0, note: Callable[[], str] = str
 ) -> Iterator[T]:
-    """Yield `items` and show their progress on stderr: `total` in all, `done` of them before this
-    call, and what `note` says then. If stderr is not a terminal, print at most one line every
-    SECONDS, and one at the end."""
+    """Yield `items` and show progress on stderr: a bar on a terminal, else a line every SECONDS.
+    `done` of the `total` items came before this call; `note()` is added to each line."""
     if sys.stderr.isatty():
         from rich.console import Console
         from rich.progress import Progress

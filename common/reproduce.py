@@ -6,12 +6,11 @@
 
 papers/NAME/configs/reproduce.yaml says what a scale runs: rows (named experiment configurations),
 seeds and the paper's own parts. With paper=NAME, --help shows it. seeds=10 runs the seeds 1 to 10
-of each row instead, seeds=6-10 and seeds=1,3 those, seed by seed: whenever the command is stopped,
-the seeds that it has passed are complete.
+of each row instead; seeds=6-10 and seeds=1,3 work too. Seeds run in turn, so those already passed
+are complete whenever you stop.
 
-With method=FILE the study trains a method of your own (or one of ours, by its name) on five seeds,
-and GRPO at both rates where the repository does not keep it. It ends with the table of all methods
-and yours among them.
+With method=FILE the study trains your method (or one of ours, by name) on five seeds, and GRPO at
+both rates where the repository lacks its runs. It ends with a table of all methods and yours.
 """
 
 from pathlib import Path
@@ -25,13 +24,13 @@ from common.sweeps.declared import is_kept, queue
 from common.sweeps.plan import Reproduce, experiments
 from common.sweeps.reproduce import reproduce
 
-OWN = "own"  # the study's scale for a method of a user's own
+OWN = "own"  # the study's scale for a user's method
 
 
 def main(words: list[str]) -> None:
     given, others = split(words, {"paper": "", "rows": "", "seeds": "", "method": ""})
     if given["method"]:
-        require(given["paper"] == STUDY, "method", given["method"], f"give paper={STUDY} with it")
+        require(given["paper"] == STUDY, "method", given["method"], f"needs paper={STUDY}")
         others = [f"scale={OWN}", *others]
 
     def run(config: Reproduce) -> None:
@@ -50,7 +49,6 @@ def main(words: list[str]) -> None:
 
 
 def finish(config: Reproduce) -> None:
-    """Draw the figures and write the comparison."""
     from common.comparison.compare import compare
     from common.comparison.figures import draw_paper
     from common.comparison.spec import spec_of

@@ -1,8 +1,5 @@
-"""Counter-based randomness: every draw has its own generator, named by its purpose.
-
-No random state is carried from step to step. A resumed run therefore needs no generator state, and
-two runs with the same seed see the same numbers whatever happened in between.
-"""
+"""Counter-based randomness: every draw has its own generator, named by its purpose. A resumed run
+therefore needs no generator state, and equal seeds see equal numbers."""
 
 import hashlib
 
@@ -16,10 +13,8 @@ def generator(*name: object) -> torch.Generator:
 
 
 def in_turn(pool: int, start: int, count: int, *name: object) -> list[int]:
-    """Return the `count` draws from number `start` on, as indices of `pool` items.
-
-    Each epoch draws every item once, in an order of its own that `name` and the epoch seed.
-    """
+    """Return the `count` draws from number `start` on, as indices of `pool` items. Each epoch draws
+    every item once, in an order seeded by `name` and the epoch."""
     drawn: list[int] = []
     order: list[int] = []
     for index in range(start, start + count):

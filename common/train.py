@@ -1,6 +1,6 @@
 """`rlvr train`: train one experiment of a paper (paper=NAME), or your own model on your own data
-(docs/your-own.md) with the values of configs/train.yaml. seed=1,2,3 trains one run after another,
-each a run of its own. All are checked before the first begins."""
+(docs/your-own.md) with the values of configs/train.yaml. seed=1,2,3 trains three separate runs, all
+checked before the first begins."""
 
 import sys
 from pathlib import Path
@@ -45,8 +45,8 @@ def train(x: Experiment) -> None:
 
 
 def following(x: Experiment, run: Path) -> str:
-    """Return the command that evaluates a run's model on its first benchmark with its prompts'
-    markup; on a benchmark to be named, where the run's is no file of the user's."""
+    """Return the command that evaluates a run's model on its first benchmark, or on eval=NAME if
+    that benchmark is not the user's own file."""
     words = ["rlvr evaluate model=huggingface", f"model.path={quote(str(run / 'model'))}"]
     words += [f"model.chat={quote(x.model.chat)}"] if x.model.chat else []
     first = next(iter(x.data.benchmarks.values()), {})
@@ -59,7 +59,6 @@ def following(x: Experiment, run: Path) -> str:
 
 
 def _as_word(value) -> str:
-    """Return a value as a command line gives it: {a: b} for a map."""
     if isinstance(value, dict):
         return "{" + ",".join(f"{key}:{name}" for key, name in value.items()) + "}"
     return str(value)

@@ -74,7 +74,7 @@ class RolloutBatch:
         return self.response_ids.shape[0] // self.prompt_ids.shape[0]
 
     def prompts(self, start: int, stop: int) -> RolloutBatch:
-        """Return the prompts `start:stop` with all their responses; a group is never split."""
+        """Return the prompts `start:stop` with all their responses."""
         rows = slice(start * self.group_size, stop * self.group_size)
         return RolloutBatch(
             self.prompt_ids[start:stop],

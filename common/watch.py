@@ -1,8 +1,8 @@
-"""A watchdog for the processes of a run: it notices a process that has died or was stopped, and a
-run that has made no progress for too long. And children that end with their parent.
+"""A watchdog that notices a process of a run that died or was stopped, and a run without progress;
+and children that end with their parent.
 
-Ray and vLLM do not always notice this: their callers then wait for ever for the answer of a process
-that is gone. This module looks only at snapshots of processes, so it depends on neither of them.
+Ray and vLLM may wait for ever for a process that is gone. This module looks only at snapshots of
+processes, so it depends on neither of them.
 
 GRACE_S   a process that has died, or that is stopped (SIGSTOP), ends the run this much later. A run
           that ends well takes its processes down one after another, within seconds
@@ -42,8 +42,6 @@ NEEDED = re.compile(
 
 @dataclass(frozen=True)
 class SeenProcess:
-    """One process, as it was seen."""
-
     pid: int
     ident: float  # the system gives the pid of an ended process to another one
     name: str
@@ -76,7 +74,7 @@ def parts(processes: Iterable[psutil.Process]) -> list[SeenProcess]:
 
 
 def name_of(words: list[str]) -> str:
-    """Return the name of a process for messages: its title, or program and module or script."""
+    """Return a process's name for messages: its title, or program and module or script."""
     if not words:
         return "?"
     title = words[0].split("/")[-1] if len(words) > 1 else words[0].strip()
@@ -113,24 +111,23 @@ class Watch:
     _clock: float = 0.0  # advances only while this process runs
 
     def look(self, alive: list[SeenProcess], progress: object, now: float) -> str | None:
-        """Return a message that says what is wrong, or None. `alive` is a snapshot, `progress` any
-        value that changes when the run makes progress, `now` a clock in seconds."""
+        """Return what is wrong with the snapshot `alive`, or None. `progress` is any value that
+        changes when the run makes progress, `now` a clock in seconds."""
         now = self._counted(now)
         if progress != self._progress:
             self._progress, self._moved = progress, now
         return self._lost(alive, now) or self._stalled(alive, now)
 
     def _counted(self, now: float) -> float:
-        """Return the seconds on a clock that stops while this process cannot look: a machine that
-        is suspended or too busy for us is so for the watched processes too."""
+        """Return the seconds on a clock that stops while this process cannot look, because whatever
+        suspends it suspends the watched processes too."""
         passed = 0.0 if self._looked is None else now - self._looked
         self._looked, self._clock = now, self._clock + min(passed, COUNTED_S)
         return self._clock
 
     def had_died(self, now: float) -> str | None:
-        """Return a message that says which processes of a run that has ended by itself died first,
-        and when; None if none did. It also names processes that the end itself took down if they
-        went within the same look."""
+        """Return which processes of an ended run died first, and when; None if none did. Processes
+        that the end itself took down within the same look are named too."""
         since = {key: when for key, when in self._since.items() if key[0] == DIED}
         if not since:
             return None
@@ -169,12 +166,12 @@ class Watch:
 
 
 def die_with_parent() -> None:
-    """Let Linux kill this process when its parent ends: for `preexec_fn` of Popen."""
+    """Have Linux kill this process when its parent ends: for `preexec_fn` of Popen."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
 def end_with_parent() -> None:
-    """Let this worker of `multiprocessing`, and so the runs that it holds, end with its parent."""
+    """End this worker of `multiprocessing`, and the runs that it holds, with its parent."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 
