@@ -1,9 +1,5 @@
-"""The composer of configurations, which is `compose`.
-
-Hydra reads the words of a command line, and composes the files of a paper. OmegaConf merges the
-file that is chosen of a group under what they set, and the values of a row and of the words over
-it.
-"""
+"""The composer of configurations, `compose`: Hydra reads the words and the files of a paper, and
+OmegaConf merges each group's chosen file under them and the row's and words' values over them."""
 
 from __future__ import annotations
 
@@ -32,11 +28,9 @@ def compose(paper: str, overrides: list[str], config_name: str = "config") -> Di
     """Return the composed configuration of a paper, as its command would see it; `${...}` stays
     unresolved. Later values win: files, the row that experiment=NAME names, the words' values.
 
-    Hydra takes a tenth of a second for a family of files. It therefore composes each once, with
-    NONE for the method, the model, the data and the benchmark, which differ from row to row. The
-    file of each is then merged under what the family sets in its group.
-    Raises UserError for a word, a file or a key that is not known, and for a word that Hydra cannot
-    read.
+    Hydra takes a tenth of a second for a family of files, so it composes each once, with NONE for
+    GROUPS, which differ from row to row; the file of each is merged under what the family sets.
+    Raises UserError for an unknown word, file or key, and for a word that Hydra cannot read.
     """
     from omegaconf import OmegaConf
 
@@ -84,8 +78,8 @@ def compose(paper: str, overrides: list[str], config_name: str = "config") -> Di
 
 
 def group_file(group: str, name: str) -> DictConfig:
-    """Return configs/<group>/<name>.yaml or, for a name that ends with .yaml, that file of the
-    user's own, merged with its `defaults`. Raises UserError if there is no such file."""
+    """Return configs/<group>/<name>.yaml, or the user's own file if `name` ends with .yaml, merged
+    with its `defaults`. Raises UserError if there is no such file."""
     if not name.endswith(".yaml"):
         one_of(group, name, names(group), "the path of a .yaml file")
         return _ours(group, name)
@@ -100,9 +94,8 @@ def _ours(group: str, name: str) -> DictConfig:
 
 
 def merged(group: str, file: Path) -> DictConfig:
-    """Return the values of `file`, a file of `group`, merged with its `defaults` as Hydra would
-    compose them; `${...}` stays unresolved. A default is a file next to it, or else one in
-    configs/<group>. Raises UserError for a file that does not exist."""
+    """Return the values of `file`, a file of `group`, merged with its `defaults` as Hydra would,
+    which are beside it or in configs/<group>. Raises UserError for a missing file."""
     from omegaconf import OmegaConf
 
     values = read(file)
@@ -120,8 +113,7 @@ def merged(group: str, file: Path) -> DictConfig:
 
 
 def value(key: str, text: str):
-    """Return the value of a word key=text, parsed as YAML: a number, text, list, true or null.
-    Raises UserError for text that is not YAML."""
+    """Return the `text` of a word key=text, parsed as YAML. Raises UserError if it is not YAML."""
     import yaml
 
     try:
@@ -131,9 +123,8 @@ def value(key: str, text: str):
 
 
 def help_text(paper: str, overrides: list[str], config_name: str) -> str:
-    """Return what --help prints: the `hydra.help.template` of a command's files, with the composed
-    configuration in place of $CONFIG, the files of a group in place of ${choices:GROUP}, and the
-    keys of a map in place of ${keys:${MAP}}."""
+    """Return what --help prints: the `hydra.help.template` of a command's files, with $CONFIG,
+    ${choices:GROUP} and ${keys:${MAP}} filled in."""
     from omegaconf import OmegaConf
 
     OmegaConf.register_new_resolver("choices", lambda group: ", ".join(names(group)), replace=True)
@@ -146,7 +137,7 @@ def help_text(paper: str, overrides: list[str], config_name: str) -> str:
 
 @lru_cache(maxsize=4096)  # a plan gives each row the same words
 def parsed(word: str) -> Override:
-    """Return a word as Hydra reads it. Raises UserError for one that it cannot read."""
+    """Return a word as Hydra reads it. Raises UserError if Hydra cannot read it."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
@@ -159,7 +150,6 @@ def parsed(word: str) -> Override:
 
 
 def _chooses(paper: str, word: Override) -> bool:
-    """Return whether a word chooses a file or a row instead of setting a value."""
     group = word.key_or_group
     chooses = group == "experiment" or "/" in group or word.package is not None
     return chooses or is_group(paper, group)
@@ -172,7 +162,6 @@ def _names_a_file(word: Override) -> bool:
 
 
 def _change(config: DictConfig, word: Override) -> None:
-    """Set, add or delete what a word says, as Hydra does."""
     from omegaconf import OmegaConf, open_dict
     from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
@@ -202,8 +191,8 @@ def _change(config: DictConfig, word: Override) -> None:
 
 
 def _unknown_key(key: str, value: str, node: Any) -> UserError | None:
-    """Return the error for a dotted key that the nested dict `node` lacks, with the nearest key
-    that it has; None if no part of the key is found to be unknown."""
+    """Return the error for the first unknown part of a dotted key of the nested dict `node`, with
+    the nearest known key; None if every part is known."""
     before, parts = "", key.split(".")
     for i, part in enumerate(parts):
         if not isinstance(node, dict) or not node:
@@ -223,8 +212,7 @@ def _unknown_key(key: str, value: str, node: Any) -> UserError | None:
 def _files(
     paper: str, config_name: str, family: tuple[str, ...] | None, words: tuple[str, ...]
 ) -> DictConfig:
-    """Return what Hydra composes of a paper's files, with the family files of a row, if there is
-    one, and with the files that `words` choose."""
+    """Return what Hydra composes of a paper's files, a row's family files and those of `words`."""
     from hydra.core.config_store import ConfigStore
 
     store = ConfigStore.instance()

@@ -1,9 +1,6 @@
 """Hashes of the files that a configuration only names: local data, local weights, a user's own
-functions. A run's name depends on them, so that a changed file makes another run.
-
-Left out are hub ids, whose content a revision fixes, and everything in a results folder, which is
-named after its own configuration.
-"""
+functions. A changed file thereby makes another run. Left out are hub ids, whose content a revision
+fixes, and everything in a results folder."""
 
 import hashlib
 import os
@@ -22,12 +19,7 @@ LARGE = 1 << 20  # bytes; the hashes of files from this size on are kept for lat
 
 def contents(config: dict, results_dir: str) -> dict[str, str]:
     """Return dotted key -> SHA-256 of the files behind each local path and each `_target_` outside
-    this repository; {} if `config` (nested dicts and lists) names none. A path that does not exist
-    is left out: the code that reads it reports it.
-
-    Each file is read once per process. The hashes of large files are also kept for later processes,
-    by path, size and time of change.
-    """
+    this repository; {} if `config` names none. A path that does not exist is left to its reader."""
     inside = [Path(folder).resolve() for folder in (results_dir, "results")]
     return {
         key: digest
@@ -58,8 +50,8 @@ def _digest(key: str, value: str, inside: list[Path]) -> str | None:
 
 
 def _code(target: str) -> str | None:
-    """Return the hash of the files of a user's own function. Return None for a library's function,
-    and for one that cannot be imported, which `resolve` reports."""
+    """Return the hash of the files of a user's own function; None for a library's function and for
+    one that cannot be imported, which `resolve` reports."""
     node = {"_target_": target}
     try:
         file = Path(module(node).__file__ or "")

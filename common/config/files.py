@@ -1,4 +1,4 @@
-"""The files of configs/ and of papers/<paper>/configs, read as they are, without composing."""
+"""The files of configs/ and papers/<paper>/configs, read without composing."""
 
 from __future__ import annotations
 
@@ -12,33 +12,30 @@ STUDY = "study"  # the folder of the study, whose runs are the laptop runs of al
 
 
 def names(group: str, paper: str = "") -> list[str]:
-    """Return the names of the files in configs/<group>, without those that begin with _: what
-    `group=` accepts for every paper. With a `paper`, its own files are among them."""
+    """Return the names of the files in configs/<group> and of `paper`'s own; none begins with _."""
     homes = [ROOT / "configs", *([ROOT / "papers" / paper / "configs"] if paper else [])]
     return sorted({file.stem for home in homes for file in (home / group).glob("[!_]*.yaml")})
 
 
 def papers() -> list[str]:
-    """Return the names of the papers: the folders of papers/ that have claims."""
+    """Return the names of the folders of papers/ that have claims."""
     return sorted(file.parent.name for file in ROOT.glob("papers/*/claims.yaml"))
 
 
 def studies() -> list[str]:
-    """Return the names of the folders of papers/ that have rows: the papers, and those without
-    claims (`pretrained` and `study`)."""
+    """Return the names of the folders of papers/ that have rows, also those without claims."""
     return sorted(file.parents[1].name for file in ROOT.glob("papers/*/configs/reproduce.yaml"))
 
 
 def known_paper(name: str) -> str:
-    """Return `name`. Raises UserError if it is no paper."""
+    """Return `name`. Raises UserError unless it is a paper."""
     one_of("paper", name, papers())
     return name
 
 
 def read(path: Path) -> dict:
-    """Return one YAML file as it is: its `defaults` are not followed, and every `${...}` stays
-    text. Numbers are read as Hydra reads them: 1e-6 is a number. Raises UserError naming the file
-    if it cannot be read."""
+    """Return one YAML file without its `defaults`; every `${...}` stays text, and 1e-6 is a number,
+    as in Hydra. Raises UserError naming the file if it cannot be read."""
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
     from yaml import YAMLError

@@ -18,8 +18,8 @@ NUMBERS = {"float": (int, float), "int": (int,), "bool": (bool,)}  # annotation:
 
 
 def import_target(target: object, key: str):
-    """Return the object that a `_target_`, the value of `key`, names: a function, or a constant as
-    it is. Raises UserError if it cannot be imported."""
+    """Return the object that the `_target_` of `key` names: a function or a constant. Raises
+    UserError if it cannot be imported."""
     if not isinstance(target, str):
         raise UserError(f"{key}={target}: give a dotted path")
     try:
@@ -34,18 +34,14 @@ def import_target(target: object, key: str):
 
 def resolve(node: dict, key: str, supplied: tuple[str, ...] = (), open_ended: bool = False):
     """Return the function that `node["_target_"]` names, with the other entries bound as keyword
-    arguments.
-
-    The caller gives the arguments in `supplied` at every call or, with `open_ended`, any that are
-    missing. Raises UserError if the path cannot be imported, or if an argument is unknown, missing
-    or of another type than its annotation, so that a typing mistake in a method file is found
-    before the first rollout.
-    """
+    arguments. The caller gives those in `supplied` at every call or, with `open_ended`, any that
+    are missing. Raises UserError if the path cannot be imported, or if an argument is unknown,
+    missing or of another type than its annotation."""
     from functools import partial
 
     target = node.get("_target_")
     function = import_target(target, f"{key}._target_")
-    require(callable(function), f"{key}._target_", target, "is not a function")
+    require(callable(function), f"{key}._target_", target, "must be a function")
     arguments = {name: value for name, value in node.items() if name != "_target_"}
     parameters = inspect.signature(function).parameters
     known = [p.name for p in parameters.values() if p.kind is p.KEYWORD_ONLY]
@@ -66,8 +62,7 @@ def resolve(node: dict, key: str, supplied: tuple[str, ...] = (), open_ended: bo
 
 
 def module(node: dict) -> ModuleType:
-    """Return the module of the function that `node["_target_"]` names. A verifier's module has more
-    than the function (`reference`, `example`, `PRELOAD`)."""
+    """Return the module of the function that `node["_target_"]` names."""
     target = node["_target_"]
     if ":" not in target:
         return importlib.import_module(target.rpartition(".")[0])
@@ -76,7 +71,6 @@ def module(node: dict) -> ModuleType:
 
 
 def _of_file(path: Path) -> ModuleType:
-    """Return a Python file as a module; it is executed once per process."""
     path = path.resolve()
     name = f"{path.stem}_{zlib.crc32(str(path).encode()):08x}"  # no other module has this name
     if name not in sys.modules:

@@ -27,16 +27,15 @@ RowConfig = dict[str, Any]  # key: value, as in the row's line
 
 @cache
 def stated(paper: str) -> dict[str, Any]:
-    """Return the paper's reproduce.yaml as it is; {} where it has none."""
+    """Return the paper's reproduce.yaml as it is; {} without the file."""
     file = ROOT / "papers" / paper / "configs" / "reproduce.yaml"
     return read(file) if file.is_file() else {}
 
 
 @cache
 def rows(paper: str) -> dict[str, RowConfig]:
-    """Return every row of a paper by its name, in the file's order, with the values that it takes
-    from the rows that it is like. Its `like` then lists only family files. Raises UserError for a
-    row that is unknown or is like itself."""
+    """Return every row of a paper by its name, in the file's order, with the values of the rows it
+    is like; `like` keeps only family files. Raises UserError for an unknown or circular `like`."""
     file = f"{ROOT / 'papers' / paper / 'configs' / 'reproduce.yaml'}"
     own = stated(paper).get("rows", {})
     return {name: _resolved(name, own, file=file) for name in own}
@@ -44,8 +43,8 @@ def rows(paper: str) -> dict[str, RowConfig]:
 
 @cache
 def tables(paper: str) -> dict[str, str]:
-    """Return the table that the results of each row stand under: that of the first sweep with the
-    row. Later sweeps train the row again with other values, or further."""
+    """Return the table of each row's results: the one that its first sweep names. Later ones change
+    its values or train further."""
     found: dict[str, str] = {}
     for scale in stated(paper)["scales"].values():
         for sweep in scale["sweeps"]:
@@ -55,7 +54,7 @@ def tables(paper: str) -> dict[str, str]:
 
 
 def matching(known: Mapping[str, Any], pattern: str) -> list[str]:
-    """Return the `known` names that match a sweep's pattern. Most patterns are plain names."""
+    """Return the `known` names that match a sweep's pattern."""
     return [pattern] if pattern in known else fnmatch.filter(known, pattern)
 
 
@@ -63,7 +62,7 @@ def _resolved(
     name: str, stated: dict[str, RowConfig], *, file: str, inside: tuple[str, ...] = ()
 ) -> RowConfig:
     require(name in stated, f"{file}: like", name, f"use one of {', '.join(stated)}, or /FAMILY")
-    require(name not in inside, f"{file}: like", name, "a row is not like itself")
+    require(name not in inside, f"{file}: like", name, "a row cannot be like itself")
     own, families, row = dict(stated[name]), [], {}
     like = own.pop("like", [])
     for parent in [like] if isinstance(like, str) else like:

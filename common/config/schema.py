@@ -26,8 +26,7 @@ Decay = Annotated[float, Field(ge=0, lt=1)]  # decay rate of a running mean
 
 @dataclass(frozen=True)
 class Pretrain:
-    """A language model that is made here: a randomly initialised Qwen2, trained on demonstrations
-    and cached under the hash of its configuration."""
+    """A Qwen2 made here from random weights and demonstrations, cached by its configuration."""
 
     demonstrations: PositiveInt
     epochs: PositiveInt
@@ -68,14 +67,13 @@ class Model:
 
     def __post_init__(self):
         one = (self.path is None) != (self.pretrain is None)
-        remedy = "give either a path (folder or hub id) or a pretrain block, not both, not neither"
+        remedy = "give either a path (folder or hub id) or a pretrain block"
         require(one, "model.path", self.path, remedy)
 
 
 def prompts_alone(benchmarks: Any) -> Any:
-    """Reduce the benchmarks that a configuration takes from configs/eval/
-    (`/eval@data.benchmarks.NAME: FILE`) to their prompts: a run samples and verifies them with its
-    own settings."""
+    """Reduce benchmarks from configs/eval/ (`/eval@data.benchmarks.NAME: FILE`) to their prompts,
+    because a run samples and verifies them with its own settings."""
     if not isinstance(benchmarks, dict):
         return benchmarks
     return {
@@ -116,13 +114,13 @@ class Sampling:
 
     @property
     def reported(self) -> float:
-        """Return the temperature of the log-probabilities that a run trains with."""
+        """The temperature of the log-probabilities that a run trains with."""
         return self.log_prob_temperature or self.temperature
 
 
 @dataclass(frozen=True)
 class MemorySettings:
-    """A memory network next to the policy (DLC): common/rollout/dlc.py."""
+    """DLC's memory network (common/rollout/dlc.py)."""
 
     mu: NonNegativeFloat
     lr: PositiveFloat
@@ -136,14 +134,13 @@ class MemorySettings:
 
     def __post_init__(self):
         fits = (self.path is not None) == (self.start == "checkpoint")
-        remedy = f"a folder or hub id goes with start=checkpoint, and start={self.start}"
+        remedy = f"start=checkpoint needs a folder or hub id, other starts null; start={self.start}"
         require(fits, "method.sampler.path", self.path, remedy)
 
 
 @dataclass(frozen=True)
 class Method:
-    """The part of an experiment that a paper varies. Each dict names a pure function by `_target_`
-    and gives its arguments."""
+    """What a paper varies. Each dict names a pure function by `_target_`, with its arguments."""
 
     name: str
     advantage: dict[str, Any]
@@ -201,7 +198,7 @@ class Evaluation:
     full_at: list[PositiveInt] = field(default_factory=list)  # further ones, with n samples each
 
     def curve(self, steps: int) -> list[int]:
-        """Return the steps of a training of `steps` that are evaluated before its last one."""
+        """Return the steps before the last of `steps` that are evaluated."""
         every = range(self.every, steps, self.every)
         return sorted({*every, *(x for x in (*self.also_at, *self.full_at) if x < steps)})
 
@@ -214,8 +211,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Verification:
-    """The processes that judge responses. No number depends on these settings while no verdict is
-    too slow."""
+    """The processes that judge responses. No number depends on them if no verdict is slow."""
 
     workers: PositiveInt
     deadline: PositiveFloat  # seconds per response

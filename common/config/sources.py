@@ -1,4 +1,4 @@
-"""Find the source files of a function that a configuration names."""
+"""Finds the source files of a function that a configuration names."""
 
 import ast
 from pathlib import Path
@@ -8,10 +8,9 @@ from common.config.resolve import module
 
 
 def sources(node: dict) -> set[Path]:
-    """Return the source files of a function: the module of its `_target_`; the whole folder if that
-    module is a package; the same for each of its `parts` (in a sum of verifiers); and all modules
-    of common/ or of the user's own package that these files import, directly or through each
-    other."""
+    """Return the source files of a function and of each of its `parts` (a sum of verifiers): its
+    module, or the whole folder of a package, and all modules of common/ or of the user's package
+    that these import, directly or through each other."""
     wanted, roots = [], {"common": ROOT}  # top-level name: the folder that holds it
     for entry in map(module, (node, *node.get("parts", ()))):
         wanted.append(file := Path(entry.__file__))
@@ -28,8 +27,7 @@ def sources(node: dict) -> set[Path]:
 
 
 def imports(file: Path) -> set[str]:
-    """Return the modules that a file imports, also inside functions; `from a import b` gives both a
-    and a.b."""
+    """Return the modules that a file imports anywhere; `from a import b` gives both a and a.b."""
     names = set()
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Import):
@@ -40,8 +38,8 @@ def imports(file: Path) -> set[str]:
 
 
 def _file(name: str, roots: dict[str, Path]) -> Path | None:
-    """Return the file of a module below `roots`; None for any other module, and for a function's
-    name. The file is found by its path, without importing: ifeval's checker takes seconds."""
+    """Return the file of a module below `roots`, or None. It is found by its path, without
+    importing: ifeval's checker takes seconds."""
     parts = name.split(".")
     if parts[0] not in roots:
         return None

@@ -1,5 +1,4 @@
-"""Turn a configuration or plain values into a frozen dataclass, or raise one `UserError` with key,
-value and remedy."""
+"""Turns values into a frozen dataclass, or raises one `UserError` with key, value and remedy."""
 
 import re
 from dataclasses import fields, is_dataclass
@@ -26,13 +25,8 @@ REMEDIES = {  # pydantic's name of a violated range: our remedy
 
 
 def strict(schema: type[T], config: DictConfig | dict) -> T:
-    """Return `config` as a frozen `schema`, with every `${...}` resolved.
-
-    Types and ranges are the schema's annotations (PositiveInt, Literal, ...), checked by pydantic.
-    What several keys must satisfy together is checked in its `__post_init__`. Raises UserError for
-    an unknown key (with the nearest known one), a missing value, a wrong type or a value out of
-    range.
-    """
+    """Return `config` as a frozen `schema`, with every `${...}` resolved. Raises UserError for an
+    unknown key and for a missing, wrongly typed or out-of-range value."""
     try:
         config = config if isinstance(config, DictConfig) else OmegaConf.create(config)
         values = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
@@ -58,16 +52,16 @@ def checked(schema: type[T], values: dict) -> T:
 
 @cache
 def _adapter(schema: type):
-    """Return pydantic's check of a list that holds one `schema`. Pydantic accepts no `config` from
-    outside for a dataclass, but for a list it does, and applies it to all dataclasses inside."""
+    """Return pydantic's check of a list of `schema`: for a list, not for a dataclass, it accepts a
+    `config` from outside, and applies it to all dataclasses inside."""
     from pydantic import TypeAdapter
 
     return TypeAdapter(list[schema], config={"extra": "forbid"})  # type: ignore[valid-type]
 
 
 def _in_our_words(schema: Any, errors: list) -> UserError:
-    """Return the first error as a UserError. An unknown key goes before other errors, since it is
-    often the reason why another key is missing."""
+    """Return the first error as a UserError; an unknown key goes first, as it is often the reason
+    why another key is missing."""
     extra = "unexpected_keyword_argument"
     error = next((e for e in errors if e["type"] == extra), errors[0])
     _, *path = error["loc"]
@@ -86,8 +80,7 @@ def _in_our_words(schema: Any, errors: list) -> UserError:
 
 
 def _keys(schema: Any, path: list) -> list[str]:
-    """Return the keys of the dataclass at `path` in `schema`, through lists, dicts and `... |
-    None`."""
+    """Return the keys of the dataclass at `path`, through lists, dicts and `... | None`."""
     for part in path:
         schema = get_type_hints(schema)[part] if is_dataclass(schema) else get_args(schema)[-1]
         if get_origin(schema) is UnionType:

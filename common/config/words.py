@@ -1,4 +1,4 @@
-"""The one place that takes the words of a command line (its arguments, key=value) apart."""
+"""Takes the words of a command line (its arguments, key=value) apart."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -7,7 +7,7 @@ from common.errors import UserError, require, unknown
 
 
 def some_of(key: str, value: str, known: Iterable[str]) -> list[str]:
-    """Return the names in `value`, A,B. Raises UserError for one that is not in `known`."""
+    """Return the names in `value`, A,B. Raises UserError for a name that is not in `known`."""
     given, known = [name for name in value.split(",") if name], list(dict.fromkeys(known))
     unknown = ",".join(name for name in given if name not in known)
     require(not unknown, key, unknown, f"use one or several of {', '.join(known)}")
@@ -15,8 +15,7 @@ def some_of(key: str, value: str, known: Iterable[str]) -> list[str]:
 
 
 def pairs(words: Iterable[str]) -> dict[str, str]:
-    """Return the words as a dict; if a key is given twice, its last value. Raises UserError for a
-    word without "="."""
+    """Return the words as a dict; a key's last value wins. Raises UserError for one without "="."""
     given = {}
     for word in words:
         key, equals, value = word.partition("=")
@@ -27,12 +26,9 @@ def pairs(words: Iterable[str]) -> dict[str, str]:
 
 
 def split(words: Iterable[str], defaults: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """Return (a command's options: `defaults`, with the values that `words` give them; the other
-    words, in order).
-
-    The other words are for Hydra and may also be `~key`. Raises UserError for an option without a
-    value: `row=$ROW` with an empty variable must not mean every row.
-    """
+    """Return (a command's options: `defaults` with the values that `words` give them; the other
+    words, which are for Hydra). Raises UserError for an option without a value: `row=$ROW` with an
+    empty variable must not mean every row."""
     given = dict(defaults)
     others = []
     for word in words:
@@ -46,8 +42,7 @@ def split(words: Iterable[str], defaults: Mapping[str, str]) -> tuple[dict[str, 
 
 
 def options(words: Iterable[str], defaults: Mapping[str, str]) -> dict[str, str]:
-    """Return the options as `split` does, for a command that takes no other words. Raises UserError
-    for an unknown key, with the nearest known one, and for a word without "="."""
+    """Return the options as `split` does. Raises UserError for any other word."""
     given, others = split(words, defaults)
     for key, value in pairs(others).items():
         raise unknown(key, value, defaults)
@@ -55,8 +50,8 @@ def options(words: Iterable[str], defaults: Mapping[str, str]) -> dict[str, str]
 
 
 def for_hydra(words: Iterable[str]) -> list[str]:
-    """Return the words with `++` before `verl.KEY=VALUE`, which adds to a block that is empty in
-    configs/base.yaml: Hydra wants additions marked. Raises UserError for a word without a value."""
+    """Return the words with `++` before `verl.KEY=VALUE`, because Hydra wants additions marked.
+    Raises UserError for a word without a value."""
     given = list(words)
     for word in given:
         if not re.match(r"[^-].*=|~", word):
@@ -65,9 +60,8 @@ def for_hydra(words: Iterable[str]) -> list[str]:
 
 
 def quoted(word: str) -> str:
-    """Return the word, with its value in quotes if Hydra cannot read it otherwise: if the value has
-    a letter outside ASCII, `=` or `#`, or is a path with parentheses or brackets (elsewhere they
-    call a function or hold a list)."""
+    """Return the word with its value in quotes if Hydra could not read it: a value with a letter
+    outside ASCII, `=` or `#`, or a path with parentheses or brackets."""
     key, _, value = word.partition("=")
     odd = r"[^\x00-\x7f]|[=#]"
     odd += r"|[()[\]]" if value.startswith(("/", "./", "../")) else ""
