@@ -12,12 +12,11 @@ from common.platforms import need_linux
 
 @dataclass(frozen=True)
 class Backend:
-    """One way to run a whole Experiment. Its module has one function.
+    """One way to run a whole Experiment, by the function `train` of its module.
 
     train(x, progress=True, on_step=nothing) -> run folder: a finished run is found, not repeated.
-    `on_step` may raise to stop the run: all work so far is stored already, or it is stored before
-    the exception leaves `train`. `on_step` is called before every step, or, while a step runs, with
-    the duration of the longest step so far in seconds.
+    `on_step` is called before every step or, while a step runs, with the seconds of the longest
+    step so far. It may raise to stop the run, whose work is then stored before `train` raises.
     """
 
     engine: Literal["local", "vllm"]  # samples from its models afterwards (common/evaluation)
@@ -40,14 +39,13 @@ def backend(name: str) -> Backend:
 def run_experiment(
     x: Experiment, progress: bool = True, on_step: Callable[..., None] = lambda *_: None
 ) -> Path:
-    """Run `x` on the backend it names and return its run folder; `on_step` is as in Backend.
-
-    If solve rates choose its training prompts, they are measured first. Raises UserError for an
-    unknown backend, and for backend=verl in an environment without verl or on another system."""
+    """Run `x` on the backend it names, after measuring the solve rates that choose its prompts, and
+    return its run folder; `on_step`: Backend. Raises UserError for an unknown backend, and for
+    backend=verl without verl or on another system than Linux."""
     from common.backends.solve_rates import measure
 
     if backend(x.backend).engine == "vllm":
-        need_linux("backend", x.backend, "take backend=local")
+        need_linux("backend", x.backend, "use backend=local")
     measure(x, on_step)
     if x.backend == "verl":
         from common.backends.verl.backend import train

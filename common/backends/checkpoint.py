@@ -17,8 +17,7 @@ def save(path: Path, loop) -> None:
 
 
 def load(path: Path, loop) -> None:
-    """Restore the loop's state from the checkpoint; do nothing if there is no checkpoint. Raises
-    UserError for a file that cannot be read or that belongs to another run."""
+    """Restore the loop's state from `path`, if it exists. Raises UserError for a damaged file."""
     if not path.exists():
         return
     try:
@@ -32,7 +31,7 @@ def load(path: Path, loop) -> None:
 
 
 def step(path: Path) -> int:
-    """Return the step of a checkpoint, or 0 if none can be read. Its tensors are not read."""
+    """Return the step of a checkpoint, or 0 if it cannot be read. Its tensors are not read."""
     try:
         return torch.load(path, map_location="cpu", weights_only=True, mmap=True)["step"]
     except Exception:  # torch raises many types for a damaged file; `load` reports it

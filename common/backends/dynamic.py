@@ -1,5 +1,5 @@
-"""Rollouts with their verdicts and rewards, and DAPO's dynamic sampling, which draws more groups
-until a step has enough groups with mixed rewards."""
+"""Rollouts with their verdicts and rewards, and DAPO's dynamic sampling, which draws groups until a
+step has enough with mixed rewards."""
 
 from __future__ import annotations
 
@@ -22,19 +22,18 @@ class Rollout:
 
     @property
     def mixed(self) -> torch.Tensor:
-        """Return for each group whether its rewards differ, (P,)."""
+        """Return whether each group's rewards differ, (P,)."""
         return self.rewards.amax(1) > self.rewards.amin(1)
 
     @property
     def outcomes(self) -> torch.Tensor:
-        """Return the number of each response's answer, (P, G): equal answers of a group have the
-        same number. Responses without an answer are one outcome."""
+        """Return a number for each response's answer, (P, G), the same for equal answers of a
+        group. Responses without an answer are one outcome."""
         G = self.batch.group_size
         answers = [(row // G, verdict.parsed) for row, verdict in enumerate(self.verdicts)]
         return torch.tensor(numbered(answers)).view(-1, G)
 
     def groups(self) -> list[Rollout]:
-        """Return each group as a rollout of its own."""
         G = self.batch.group_size
         return [
             Rollout(self.batch.prompts(i, i + 1), self.verdicts[i * G : (i + 1) * G], row[None])
@@ -57,14 +56,12 @@ def judged(batch: RolloutBatch, prompts: list[Prompt], tokenizer, verify: Verify
 
 
 def rewards(verdicts: list[Verdict], group_size: int, correct: float, wrong: float) -> torch.Tensor:
-    """Return the rewards (P, G): R_c * score + R_w * (1 - score), which is exactly R_c or R_w for a
-    score of 1 or 0 (F-GRPO Eq. 1)."""
+    """Return the rewards (P, G): R_c * score + R_w * (1 - score) (F-GRPO Eq. 1)."""
     scores = torch.tensor([verdict.reward for verdict in verdicts]).view(-1, group_size)
     return correct * scores + wrong * (1 - scores)
 
 
 def joined(rollouts: list[Rollout], pad_id: int) -> Rollout:
-    """Return one rollout with all groups of `rollouts`."""
     if len(rollouts) == 1:
         return rollouts[0]
     return Rollout(
@@ -75,8 +72,7 @@ def joined(rollouts: list[Rollout], pad_id: int) -> Rollout:
 
 
 def until_mixed(draw: Callable[[int], Rollout], *, groups: int, most: int) -> list[Rollout]:
-    """Return the rollouts `draw(0)`, `draw(1)`, ... until `groups` groups have mixed rewards, but
-    at most `most` rollouts: `most=1` turns dynamic sampling off."""
+    """Return rollouts until `groups` groups have mixed rewards, but at most `most` of them."""
     drawn: list[Rollout] = []
     while len(drawn) < most and sum(int(one.mixed.sum()) for one in drawn) < groups:
         drawn.append(draw(len(drawn)))
@@ -84,9 +80,8 @@ def until_mixed(draw: Callable[[int], Rollout], *, groups: int, most: int) -> li
 
 
 def kept(drawn: list[Rollout], *, groups: int, pad_id: int) -> Rollout:
-    """Return the first `groups` groups with mixed rewards. If there are too few, groups without a
-    gradient fill the step (stock verl draws without end instead, see verl/sampling.py). A single
-    rollout is returned whole."""
+    """Return the first `groups` groups with mixed rewards, then others if there are too few (stock
+    verl draws without end instead: verl/sampling.py). A single rollout is returned whole."""
     if len(drawn) == 1:
         return drawn[0]
     every = [group for one in drawn for group in one.groups()]

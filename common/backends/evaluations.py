@@ -26,8 +26,7 @@ KL_SAMPLES = 8  # of each problem; precise to a hundredth of a nat over the test
 
 
 class Evaluations:
-    """The evaluations of one run. Each method uses the model as it is at the time of the call.
-    `prompts` are the training prompts."""
+    """The evaluations of one run, each of the model as it is at the call. `prompts`: training's."""
 
     def __init__(
         self,
@@ -54,7 +53,6 @@ class Evaluations:
             samples.warn_cut_off(share, key, limit)
 
     def on_the_curve(self, step: int) -> dict[str, float]:
-        """Evaluate at a step before the last one and return the scores."""
         n = self.x.eval.n if step in self.x.eval.full_at else self.x.eval.curve_n
         sampled = [self.sample(one, step, n) for one in self.benchmarks]
         return self.write(step, sampled)
@@ -65,16 +63,15 @@ class Evaluations:
             save(self.model, self.tokenizer, snapshots.folder(self.folder, step))
 
     def make_up(self, step: int) -> dict[str, float]:
-        """Evaluate at `step` if the run was to end there, was stopped before it had evaluated, and
-        now goes on to more steps. Return the scores, empty if no evaluation was missing."""
+        """Return the scores at `step` if the run was to end there, was stopped before that
+        evaluation, and now goes on; else {}."""
         missing = not (self.folder / "eval" / f"step-{step:05d}.csv").exists()
         late = step in self.x.eval.curve(self.x.optim.steps) and missing
         return self.on_the_curve(step) if late else {}
 
     def last(self, step: int, told: bool) -> dict[str, float]:
-        """Write the model as a Hugging Face checkpoint, the last evaluation's samples and all
-        result rows; return the scores. Samples that a process killed in here has left are not drawn
-        again."""
+        """Write the model, the last evaluation's samples, which are not drawn again after a kill,
+        and all result rows; return the scores."""
         save(self.model, self.tokenizer, self.folder / "model")
         names, sampled = list(self.benchmarks), []
         for name in tracked(names, "last evaluation", total=len(names)) if told else names:
@@ -89,7 +86,6 @@ class Evaluations:
         return scores
 
     def sample(self, benchmark: str, step: int, n: int) -> Sampled:
-        """Return verified responses to a benchmark's prompts."""
         return sample(
             self.model,
             self.tokenizer,
@@ -102,7 +98,7 @@ class Evaluations:
         )
 
     def write(self, step: int, sampled: list[Sampled]) -> dict[str, float]:
-        """Write the rows and counts of every benchmark's samples to `eval/step-<step>*.csv`; return
+        """Write the rows and counts of every benchmark to `eval/step-<step>*.csv`; return
         {"pass@1/BENCHMARK": percent}, which are columns of the training curve."""
         x = self.x
         more = []
@@ -116,11 +112,8 @@ class Evaluations:
         return {f"{SCORE}{name}": float(value) for name, value in values}
 
     def kl_from_start(self, sampled: Sampled) -> dict:
-        """Return one result row: the KL divergence, in nats, of whole responses from the model that
-        training started from, estimated from the first KL_SAMPLES samples y of each problem x:
-
-            mean over y of log pi(y | x) - log pi_start(y | x)
-        """
+        """Return a result row with the KL divergence of whole responses from the start model, in
+        nats: log pi(y | x) - log pi_start(y | x), over KL_SAMPLES samples y of each problem x."""
         if self.start is None:
             self.start, _ = load_model(
                 self.x.model, Path(self.x.results_dir), str(self.model.device)
@@ -137,8 +130,7 @@ class Evaluations:
         )
 
     def rare_nll(self) -> pd.DataFrame:
-        """Return the Delta NLL on the base model's rare right answers to the first 256 training
-        prompts."""
+        """Return Delta NLL on the base model's rare right answers to 256 training prompts."""
         x = self.x
         judged = config_hash(x.data.verifier)  # another verifier accepts other answers
         cache = Path(x.results_dir) / "models" / "rare-correct" / identity(x.model) / judged
@@ -151,7 +143,7 @@ class Evaluations:
 def write_evaluation(
     x: Experiment, folder: Path, step: int, sampled: list[Sampled], more: Sequence = ()
 ) -> pd.DataFrame:
-    """Write the result rows of every benchmark's samples, and those of `more`, and the counts to
+    """Write the result rows of all samples and of `more`, and the counts, to
     `eval/step-<step>*.csv`; return the rows."""
     frames = [metric_rows(one, x.eval.k) for one in sampled]
     rows = _named(x, step, pd.concat([*frames, *more], ignore_index=True))
@@ -163,7 +155,7 @@ def write_evaluation(
 
 def write_last(x: Experiment, folder: Path) -> None:
     """Write counts.csv of the last step and metrics.csv of all evaluations, with the percentage of
-    training groups with mixed rewards (F-GRPO Eq. 9), over all steps."""
+    training groups with mixed rewards (F-GRPO Eq. 9)."""
     step = x.optim.steps
     last = folder / "eval" / f"step-{step:05d}-counts.csv"
     write(folder / "counts.csv", last.read_bytes())

@@ -51,9 +51,8 @@ def train(
 ) -> Path:
     """Train and evaluate `x`; return its run folder. A finished run is found and not repeated.
 
-    A run that was killed at any moment resumes from its last checkpoint when it is called again; on
-    one machine's CPU it ends with the bytes of an uninterrupted run. `on_step` is called before
-    each step; if it raises, a checkpoint of the steps so far is written first.
+    A killed run resumes from its last checkpoint; on one machine's CPU it ends with the bytes of an
+    uninterrupted run. `on_step` is called before each step; if it raises, a checkpoint is written.
     """
     device(x.device)
     tracking.check(x.wandb)
@@ -63,7 +62,7 @@ def train(
         run.close()
         snapshots.check_finished(x, run.path)
         if progress:
-            print(f"{run.path}: finished earlier, found", file=sys.stderr)
+            print(f"{run.path}: finished earlier; not repeated", file=sys.stderr)
         return run.path
     contents = x.identity.get("contents", {})
     torch.set_num_threads(x.threads)
@@ -99,9 +98,9 @@ def train(
                 except torch.OutOfMemoryError as error:
                     raise UserError(
                         f"optim.micro_batch={x.optim.micro_batch}: so many responses do not fit "
-                        f"into the GPU's memory ({str(error)[:120]}); set "
-                        "optim.gradient_checkpointing=true, with which this run goes on, or lower "
-                        f"it, as far as sampling.group_size={x.sampling.group_size}, for a new one"
+                        f"into the GPU's memory ({str(error)[:120]}); continue this run with "
+                        "optim.gradient_checkpointing=true, or start a new one with a smaller "
+                        f"value, at least sampling.group_size={x.sampling.group_size}"
                     ) from error
                 if step in curve:
                     row |= loop.evaluations.on_the_curve(step)
@@ -123,13 +122,11 @@ def train(
 
 
 def shown(row: dict) -> str:
-    """Return what the progress of a training shows of a step's row."""
     return ", ".join(f"{key} {row[key]:.2f}" for key in SHOWN if key in row)
 
 
 class Loop:
-    """The state of a run: model, optimiser, step. All random numbers follow from seed, purpose and
-    step."""
+    """The state of a run: model, optimiser, step. Seed, purpose and step fix all random numbers."""
 
     def __init__(self, x: Experiment, folder: Path, verify: Verify, asked: tuple | None = None):
         self.x, self.folder, self.verify = x, folder, verify
@@ -142,8 +139,8 @@ class Loop:
                 is_plain_llama(self.model),
                 "optim.gradient_checkpointing",
                 True,
-                f"{type(self.model).__name__} goes through its own forward pass, which has a cache "
-                "here; set it to false and lower optim.micro_batch",
+                f"{type(self.model).__name__} has a cache in its own forward pass; set it to false "
+                "and lower optim.micro_batch",
             )
             self.model.gradient_checkpointing_enable()
         self.reference = None
@@ -215,16 +212,14 @@ class Loop:
     # ---- prompts -> rollout -> verdicts -> rewards
 
     def draw_prompts(self) -> list[Prompt]:
-        """Return the next prompts. They are drawn in epochs without replacement, each in an order
-        of its own."""
+        """Return the next prompts, drawn in epochs without replacement."""
         pool, count = self.prompts, self.x.sampling.prompts
         turn = in_turn(len(pool), self.drawn, count, self.x.seed, "order")
         self.drawn += count
         return [pool[i] for i in turn]
 
     def draw(self, step: int, attempt: int) -> Rollout:
-        """Return judged responses to the next prompts; `attempt` counts a step's rollouts from
-        0."""
+        """Return judged responses to the next prompts; `attempt` counts a step's rollouts."""
         x, prompts = self.x, self.draw_prompts()
         uniforms = generator(x.seed, "rollout", step, *([attempt] if attempt else []))
         batch, gap = self.sampler.draw(prompts, uniforms)
@@ -235,10 +230,9 @@ class Loop:
     def rollout(self, step: int) -> tuple[Rollout, dict, RolloutBatch]:
         """Return (judged responses, values to log, all drawn responses) of one step.
 
-        With `sampling.dynamic_batches` above 1 this is DAPO's dynamic sampling: more prompts are
-        drawn until P groups have mixed rewards or that many batches are drawn, and P groups are
-        kept. Then lengths, truncation and the entropy that a controller sees describe the kept
-        responses; all other values describe all drawn responses.
+        With `sampling.dynamic_batches` above 1 (DAPO) P groups with mixed rewards are kept, if that
+        many batches have them. Lengths, truncation and the entropy that a controller sees then
+        describe the kept responses, all other values all drawn ones.
         """
         x, pad_id = self.x, self.tokenizer.pad_token_id
         groups, most = x.sampling.prompts, x.sampling.dynamic_batches
@@ -263,8 +257,7 @@ class Loop:
     # ---- rewards -> advantages
 
     def penalty(self, batch: RolloutBatch) -> torch.Tensor:
-        """Return the method's KL estimate to the reference model, summed over each response's
-        tokens, (B,)."""
+        """Return each response's KL estimate to the reference model, a token sum, (B,)."""
         ref_log_prob = log_probs_in_parts(self.of_reference, batch, self.x.optim.micro_batch)
         kl = self.method.kl(batch.log_probs, ref_log_prob)
         return torch.where(batch.mask > 0, kl, 0.0).sum(1)
@@ -278,8 +271,7 @@ class Loop:
         solve_rate: float,
     ) -> tuple[torch.Tensor, list[dict]]:
         """Return the weights of all responses, (P, G), for the shaped `reward`, and the arguments
-        that the controller sets: one set for each optimiser step if that is its clock, else one set
-        for the whole step."""
+        that the controller sets at each of its ticks: once, or for each optimiser step."""
         x, batch, shape = self.x, kept.batch, reward.shape
         lengths = batch.mask.sum(1)
         drawn = (batch.log_probs * batch.mask).sum(1)  # log pi_old of each response
@@ -308,8 +300,7 @@ class Loop:
     # ---- advantages -> loss -> aggregate -> update
 
     def update(self, batch: RolloutBatch, advantages: torch.Tensor) -> dict:
-        """Make an optimiser step on a mini-batch of whole groups and return its metrics.
-        Micro-batches change memory, not gradients."""
+        """Make an optimiser step on a mini-batch of whole groups and return its metrics."""
         x = self.x
         weights = self.method.aggregate(batch.mask)
         count, per_micro = len(batch.prompt_ids), max(1, x.optim.micro_batch // batch.group_size)
@@ -353,8 +344,7 @@ class Loop:
         return dict(zip(totals, torch.stack(list(totals.values())).tolist(), strict=True))
 
     def token_weights(self, batch: RolloutBatch, advantages: torch.Tensor) -> torch.Tensor | None:
-        """Return the method's weights of all tokens of the mini-batch, (B, T), from one pass before
-        the update; None if the method has no token weights."""
+        """Return the weights of the mini-batch's tokens before its update, (B, T), or None."""
         if self.method.token_weights is None:
             return None
         log_prob = log_probs_in_parts(self.sampler.log_probs, batch, self.x.optim.micro_batch)
@@ -363,8 +353,7 @@ class Loop:
             return self.method.token_weights(log_prob, *given)
 
     def set_lr(self, step: int, arguments: dict) -> float:
-        """Set and return the learning rate of the schedule, equalised with `optim.equalise_to` at
-        this step."""
+        """Set and return the learning rate of the schedule, equalised by `optim.equalise_to`."""
         x = self.x
         lr = rate.equalised(
             rate.scheduled(x.optim, step),

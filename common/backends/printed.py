@@ -45,8 +45,8 @@ class EvalSampling(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """A printed row and our value for it. `same` is None where the two were not compared: for the
-    given `reason`, or, without a reason, because the row is about other experiments."""
+    """A printed row and our value for it. `same` is None if they were not compared: for `reason`,
+    or, without a reason, because the row is about other experiments."""
 
     row: dict
     ours: Any
@@ -63,7 +63,7 @@ class Compared(NamedTuple):
 
 
 def beside(x: Experiment, sampled: EvalSampling | None = None) -> list[Compared]:
-    """Return every printed row with our value next to it."""
+    """Return every printed row with our value for it."""
     folder = ROOT / "papers" / x.paper / "published"
     with open(folder / "hyperparameters.csv", newline="") as file:
         printed = list(csv.DictReader(file))
@@ -77,7 +77,7 @@ def _comparisons(paper: str) -> dict:
 
 
 def entry(row: dict, comparisons: dict) -> str | dict:
-    """Return the entry of compared.yaml for a printed row. Raises UserError where there is none."""
+    """Return the entry of compared.yaml for a printed row. Raises UserError if it is missing."""
     scope = comparisons.get(row["scope"], {})
     found = scope if isinstance(scope, str) else scope.get(row["parameter"])
     require(
@@ -114,7 +114,6 @@ def _has(ours: dict, key: str, value: Any) -> bool:
 
 
 def at(tree: dict, key: str) -> Any:
-    """Return the value at a dotted key, MISSING where there is none."""
     node: Any = tree
     for part in key.split("."):
         if not isinstance(node, Mapping) or part not in node:
@@ -124,10 +123,9 @@ def at(tree: dict, key: str) -> Any:
 
 
 def agree(ours: Any, printed: Any) -> bool:
-    """Return whether our value agrees with the printed one. A set of ours must contain all printed
-    values, and a list of ours must be the printed list. A single value of ours must agree with the
-    printed value, or with one of a printed list. Texts are compared without case, spaces and
-    punctuation."""
+    """Return whether our value agrees with the printed one: a set of ours contains the printed
+    values, a list equals them, a single value is one of them. Texts are compared without case,
+    spaces and punctuation."""
     if isinstance(ours, frozenset):
         return set(printed) <= ours
     if isinstance(ours, list | tuple):
@@ -149,8 +147,7 @@ def spelled(value: Any) -> str:
 
 
 def derived(x: Experiment, sampled: EvalSampling | None = None) -> dict[str, Any]:
-    """Return the settings that no single key of the Experiment states, by the names that
-    compared.yaml uses."""
+    """Return the settings that no single key states, by the names that compared.yaml uses."""
     s, o, e, train = x.sampling, x.optim, x.eval, x.data.train
     verl = x.backend == "verl"
     first, *more = x.data.verifier.get("parts", [x.data.verifier])

@@ -10,17 +10,16 @@ LONGEST_S = 3600.0  # most time between two checkpoints; it comes before the sha
 
 
 def steps_between(step_s: float, save_s: float) -> int:
-    """Return the number of steps from one checkpoint to the next, from the seconds of a step and of
-    a checkpoint: the fewest with which saving takes at most `SHARE` of the time, but no more than
-    fit `LONGEST_S`, and at least one."""
+    """Return the steps between checkpoints, from the seconds of a step and of a checkpoint: the
+    fewest with which saving takes at most `SHARE` of the time, but no more than fit `LONGEST_S`."""
     fewest, most = math.ceil(save_s / (SHARE * step_s)), int(LONGEST_S / step_s)
     return max(1, min(fewest, most))
 
 
 class Saving:
-    """Decides after which steps a run saves: every `every` steps or, with None, by the clock. By
-    the clock, a run saves its first step after each start, so that a fault in one of the next steps
-    is retried. What the last checkpoint took decides when the next one is due."""
+    """Decides after which steps a run saves: every `every` steps or, with None, by the clock. Then
+    a run saves its first step after each start, so that a fault in one of the next is retried, and
+    the duration of the last checkpoint decides when the next is due."""
 
     def __init__(self, every: int | None):
         self.every, self.last = every, 0
@@ -36,7 +35,6 @@ class Saving:
 
     @contextmanager
     def timed(self, step: int) -> Iterator[None]:
-        """Measure the seconds in which the checkpoint of `step` is saved."""
         began = monotonic()
         yield
         self.last, self.ended = step, monotonic()

@@ -1,10 +1,6 @@
-"""The models of earlier steps that a run keeps, as Hugging Face checkpoints in
-<run>/checkpoints/step-00050/.
-
-With keep_checkpoints=true the model of every evaluation step before the last is kept, so that one
-can be chosen afterwards (F-GRPO App. H.4); keep_at lists further steps. The model of the last step
-is <run>/model, as in every run.
-"""
+"""The models of earlier steps that a run keeps, in <run>/checkpoints/step-00050/ as Hugging Face
+checkpoints: with keep_checkpoints=true those of every evaluation step, so that one can be chosen
+afterwards (F-GRPO App. H.4), and those of keep_at. The last step's model is <run>/model."""
 
 from pathlib import Path
 
@@ -23,7 +19,7 @@ def folder(run: Path, step: int) -> Path:
 
 
 def check_finished(x: Experiment, run: Path) -> None:
-    """Raise UserError for a finished run that did not keep the models that are now asked for."""
+    """Raise UserError for a finished run without the models that are now asked for."""
     missing = [step for step in steps(x) if not folder(run, step).is_dir()]
     curve = x.keep_checkpoints and any(step in x.eval.curve(x.optim.steps) for step in missing)
     key, value = ("keep_checkpoints", "true") if curve else ("keep_at", x.keep_at)

@@ -1,9 +1,7 @@
 """Evaluations before training, which measure the start model's solve rates on the training set.
 
-A run needs them if its `data.train.solve_rate` leaves easy prompts out. Runs that start from the
-same model and choose from the same set share them, whatever their method and seed. A large set is
-split into several evaluations, which are parallel jobs. Each is an ordinary evaluation, sampled in
-chunks with one file each, and a finished chunk is never sampled again.
+A run needs them if its `data.train.solve_rate` leaves easy prompts out. Runs with the same start
+model and set share them. A large set is split into several evaluations, which are parallel jobs.
 """
 
 from collections.abc import Callable
@@ -21,8 +19,8 @@ PART = 8192  # samples of an evaluation: 25,000 prompts with 8 samples each are 
 
 
 def measurements(x: Experiment) -> list[Evaluate]:
-    """Return the evaluations that `x` needs: none if it makes no training steps or trains on the
-    whole set, several if the set is large and its size is known."""
+    """Return the evaluations that `x` needs: none without training steps or with the whole set,
+    several if the set is large and its size is known."""
     node = x.data.train
     if chooser(node, "data.train") is None or x.optim.steps == 0:
         return []
@@ -35,8 +33,7 @@ def measurements(x: Experiment) -> list[Evaluate]:
 
 
 def on_prompts(x: Experiment, node: dict, n: int) -> Evaluate:
-    """Return the evaluation of the start model of `x` on the training prompts of the set `node`,
-    with the length and temperature of the run's evaluations and the verifier of its training."""
+    """Return the evaluation of the start model of `x` on the training prompts of `node`."""
     engine = backend(x.backend).engine
     sampling: dict = {"n": n, "max_tokens": x.eval.max_tokens}
     sampling |= {"top_p": 1.0, "temperature": x.eval.temperature}
@@ -65,8 +62,7 @@ def on_prompts(x: Experiment, node: dict, n: int) -> Evaluate:
 
 
 def measure(x: Experiment, on_chunk: Callable[[], None]) -> None:
-    """Run or resume the evaluations that `x` needs. Do nothing if they are finished, or if `x`
-    itself is finished."""
+    """Run or resume the evaluations that `x` needs, unless `x` itself is finished."""
     if finished(x.path, x.optim.steps):
         return
     if needed := [one for one in measurements(x) if not (one.path / "DONE").exists()]:

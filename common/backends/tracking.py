@@ -1,10 +1,7 @@
-"""The optional mirror of a training run in wandb. `metrics.jsonl` is authoritative; wandb repeats
-its rows.
+"""The optional mirror of a training run's `metrics.jsonl` in wandb.
 
-One training run is one wandb run, however often it resumes; a training run that begins at the first
-step gets a new one. wandb drops a row whose step is not above the last step, and the rows after a
-checkpoint are such rows when a run resumes. So rows are sent without wandb's own step, and `step`
-is only the x axis of the plots.
+A run that resumes keeps its wandb run. wandb drops rows whose step is not above the last step, as
+after a checkpoint, so rows are sent without wandb's own step, and `step` is only the x axis.
 """
 
 import secrets
@@ -25,18 +22,14 @@ def check(mode: str) -> None:
     if mode == "online":
         import wandb
 
-        remedy = "there is no key; run `wandb login`, or set wandb=offline and `wandb sync` later"
+        remedy = "there is no key; run `wandb login`, or use wandb=offline and `wandb sync` later"
         require(bool(wandb.api.api_key), "wandb", mode, remedy)
 
 
 def mirror(x: Experiment, folder: Path, start: int) -> Callable[[dict], None]:
-    """Return a function that sends one row to wandb; with x.wandb "off" it does nothing, and wandb
-    is not imported. `folder` is the run folder, and the run resumes from step `start`.
-
-    "offline" writes below results_dir/wandb and needs no network. A resumed run begins a new file
-    there with the rows until `start`. It replaces the old file, because `wandb sync` does not join
-    two files. "online" needs a wandb login.
-    """
+    """Return a function that sends one row of the run in `folder` to wandb, or does nothing with
+    x.wandb "off". "offline" writes below results_dir/wandb; a run that resumes from step `start`
+    writes a new file with the rows until then, because `wandb sync` does not join two files."""
     if x.wandb == "off":
         return lambda row: None
     import wandb
@@ -67,8 +60,7 @@ def mirror(x: Experiment, folder: Path, start: int) -> Callable[[dict], None]:
 
 
 def _id(run_id: str, folder: Path, start: int) -> str:
-    """Return the id of the wandb run: the stored id if the run resumes, else a new one. wandb takes
-    at most 64 characters."""
+    """Return the stored id if the run resumes, else a new one of at most 64 characters."""
     file = folder / ID
     if start == 0 or not file.exists():
         write(file, f"{run_id[:50]}-{secrets.token_hex(4)}\n")

@@ -75,7 +75,7 @@ def evaluate_all(xs: Sequence[Evaluate], on_chunk: Callable[[], None] = lambda: 
     kinds: dict[str, dict[str, list[Pending]]] = {}
     for x in xs:
         if (x.path / "DONE").exists():
-            print(f"{x.path}: finished earlier, found", file=sys.stderr)
+            print(f"{x.path}: finished earlier; not repeated", file=sys.stderr)
             continue
         if not x.scores:
             prepare(x.eval.verifier)  # before an engine starts, of whichever benchmark

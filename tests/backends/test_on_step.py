@@ -31,7 +31,7 @@ def test_a_run_that_its_hook_stops_goes_on_and_ends_with_the_same_bytes(tiny, ca
     assert len(asked) == steps + 2  # the two steps that were left, none again
     assert {name: (whole / name).read_bytes() for name in kept} == kept
     assert run_experiment(x, True, third_time) == whole
-    assert f"{whole}: finished earlier, found" in capsys.readouterr().err
+    assert f"{whole}: finished earlier; not repeated" in capsys.readouterr().err
 
 
 def test_an_unknown_backend_is_refused():
