@@ -9,10 +9,9 @@ trainer. Only this folder and rlvr_papers/verl.py import verl.
                  (verifier); v1.py has what we use of verl's V1 trainer
     stock.py     our methods in runs of verl that are not ours (rlvr_papers/verl.py)
 
-No result depends on the number of GPUs or on what verl packs into a pass. Our trainer computes
-token weights (CW-GRPO, also its repository's version; Clip-Cov) before verl packs, for the only
-optimiser step of a rollout. Refused: token weights if optim.mini_batches > 1.
+No result depends on the number of GPUs or on what verl packs into a pass: our trainer computes
+token weights (CW-GRPO, Clip-Cov) before verl packs. They are refused if optim.mini_batches > 1.
 
-The KL estimator is verl's, which clamps the log-ratio. The entropy bonus and the KL term are verl's
-too, and are aggregated as the policy loss is. Left out: asynchronous training (FADE sec 11.1).
+The KL estimator, which clamps the log-ratio, and the entropy bonus are verl's. Left out:
+asynchronous training (FADE sec 11.1).
 """

@@ -1,7 +1,7 @@
 """One response to one prompt from verl's vLLM server, with the token ids that our engines use.
 
-verl's own agent loops render a chat template. A prompt of ours has it already, if there is one, and
-is encoded here as `common/rollout/local.py` does it, without a template or special tokens.
+verl's own agent loops render a chat template. Our prompts are rendered already, and encoded as in
+`common/rollout/local.py`, without special tokens.
 """
 
 from uuid import uuid4
@@ -16,16 +16,16 @@ from common.seeds import generator
 
 
 class RawPrompt:
-    """An agent loop, which verl's workers create and run once for each response. It is no subclass
-    of verl's AgentLoopBase, which needs a chat template that it knows."""
+    """An agent loop, which verl's workers create and run once for each response. verl's
+    AgentLoopBase needs a chat template, so this is no subclass."""
 
     def __init__(self, *, server_manager, tokenizer, trainer_config, **_):
         self.server, self.tokenizer = server_manager, tokenizer
         self.rollout = trainer_config.config.actor_rollout_ref.rollout
 
     async def run(self, sampling_params: dict, priority: int = 0, **row) -> AgentLoopOutput:
-        """Generate the response to `row`, a row of data.py. Add `tokens`, `log_prob` (nats, summed)
-        and `stopped` to the sample, for the reward function to keep."""
+        """Generate the response to `row`, a row of data.py, and add to the sample `tokens`,
+        `log_prob` (nats, summed) and `stopped` for the reward function."""
         text, limit = row["raw_prompt"][0]["content"], row["extra_info"]["max_tokens"]
         prompt = input_ids(self.tokenizer, [text])[0]
         # No text and no part of an answer is read, and vLLM's one Python thread would make them.

@@ -1,11 +1,10 @@
-"""The verl backend: a whole Experiment through verl's own trainer, in processes of its own.
+"""The verl backend: a whole Experiment through verl's own trainer, in child processes.
 
     config.yaml -> parquet files -> verl (Ray, FSDP2, vLLM) -> checkpoints, validation samples
     -> counts -> result rows -> model as a Hugging Face checkpoint -> DONE
 
-When it is called again, it resumes from verl's last checkpoint and repeats an evaluation that was
-cut short. Runs are not bit-reproducible: vLLM draws from one random stream for all requests, in the
-order in which they arrive. Left out: eval.rare_nll_samples (a job of its own:
+A second call resumes from verl's last checkpoint. Runs are not bit-reproducible: vLLM draws from
+one random stream for all requests, as they arrive. Left out: eval.rare_nll_samples (a separate job:
 configs/eval/rare_correct.yaml).
 """
 
@@ -46,9 +45,8 @@ def train(
     """Train and evaluate `x`; return its run folder. A finished run is found and not repeated.
 
     `on_step` is called before each start of verl and repeatedly while verl runs. If it raises, verl
-    saves after the current step and ends. Raises UserError where verl is missing, and where the
-    experiment asks for something that verl cannot do. Raises it with the last lines of verl's log
-    where verl ends early, or where one of its processes has died or nothing moves.
+    saves after the current step and ends. Raises UserError where verl is missing or cannot do what
+    `x` asks, and with the last lines of verl's log where verl ends early, dies or stands still.
     """
     chosen = tuning.tuned(x.verl)
     config.tree()
@@ -98,7 +96,7 @@ def train(
                 raise
             if launch_settings(x, place.work) == todo:
                 raise UserError(
-                    f"backend=verl: ended without an error and without progress, see "
+                    f"backend=verl: verl ended without an error and without progress; see "
                     f"{place.work / 'log'}"
                 )
     Guard(whole_rows(run.path / "metrics.jsonl"), x.stop_rules).check()
@@ -108,8 +106,7 @@ def train(
 
 def validation_s(rows: list[dict], every: int) -> float:
     """Return the seconds that a validation, which hears no stop, adds to the step before it: 0.6 of
-    the longest so far, since slurm/stop.py wants twice as much time left. One that does not fit is
-    left to the next launch (`launch_settings`)."""
+    the longest so far, since slurm/stop.py wants twice as much time left."""
     due = (rows[-1]["step"] + 1) % every == 0 if rows else False
     return 0.6 * max((row.get("evaluation_seconds", 0.0) for row in rows), default=0.0) * due
 
@@ -150,11 +147,10 @@ def one_launch(
 
 
 def again(x: Experiment, step: int) -> str:
-    """Return a line that says how to resume a run that has ended early."""
     if "slurm.start" in sys.orig_argv:  # a job's process
-        how = f"submit again (make reproduce-{x.paper} SCALE=cluster CLUSTER=... as before)"
+        how = f"submit it again (make reproduce-{x.paper} SCALE=cluster CLUSTER=... as before)"
     else:
-        how = f"the same command again: {shlex.join(sys.orig_argv)}"
+        how = f"run the same command again: {shlex.join(sys.orig_argv)}"
     return f"to resume from step {step} of {x.optim.steps}: {how}"
 
 
@@ -191,9 +187,9 @@ def joined() -> int:
 
 
 def prepare(x: Experiment, place: config.Place) -> tuple[int, int]:
-    """Write the prompts, make a tiny model if it is missing, and return the tokens of the longest
-    prompt and of the model's context. Raises UserError for a prompt that leaves no room for a
-    response, and for fewer prompts than a step takes."""
+    """Write the prompts and a missing tiny model; return the tokens of the longest prompt and of
+    the model's context. Raises UserError for a prompt that leaves no room for a response, and for
+    fewer prompts than a step takes."""
     train_prompts, benchmarks = prompts(x)
     remedy = f"verl takes a step's prompts from one epoch, and there are {len(train_prompts)}"
     fits = x.sampling.prompts <= len(train_prompts)
@@ -226,8 +222,8 @@ def layout_keys(
 
 
 def launch_settings(x: Experiment, work: Path) -> dict | None:
-    """Return what the next start of verl must do; None when nothing is left. verl evaluates after
-    it has saved, and does not make up for an evaluation if it is killed in between."""
+    """Return what verl's next start must do; None if the run is complete. verl does not make up for
+    an evaluation if it is killed between saving and evaluating."""
     step = checkpointed(work)
     earlier = work.parent / "eval" / f"step-{step:05d}-counts.csv"  # of a shorter run
     missing = not ((work / "validation" / f"{step}.jsonl").exists() or earlier.exists())
@@ -238,7 +234,6 @@ def launch_settings(x: Experiment, work: Path) -> dict | None:
 
 
 def finish(x: Experiment, run: Run, place: config.Place) -> None:
-    """Write the result rows and the model, remove the work folder, and mark the run finished."""
     rows.write_results(x, run.path, place.work)
     if x.optim.steps > 0:
         checkpoint = place.work / "checkpoints" / f"global_step_{x.optim.steps}" / "actor"

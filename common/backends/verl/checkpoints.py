@@ -1,8 +1,5 @@
-"""verl's checkpoints of a run, <work>/checkpoints/global_step_N: the last one, and the old ones.
-
-verl keeps its list of old checkpoints in memory, so it never deletes those that an earlier launch
-has saved.
-"""
+"""verl's checkpoints of a run, <work>/checkpoints/global_step_N. verl keeps its list of old ones in
+memory, so it never deletes those of an earlier launch."""
 
 import json
 import shutil
@@ -14,7 +11,7 @@ LATEST = "latest_checkpointed_iteration.txt"  # verl writes it once a checkpoint
 
 
 def checkpointed(work: Path) -> int:
-    """Return the step of verl's last whole checkpoint, 0 if there is none."""
+    """Return the step of verl's last whole checkpoint, or 0."""
     latest = work / "checkpoints" / LATEST
     if not latest.exists():
         return 0

@@ -1,9 +1,5 @@
-"""An Experiment as verl's own configuration: `settings` fills in settings.yaml.
-
-`compose` lays it over verl's YAML tree, which is found without importing verl (half a second, no
-GPU), so a dry run shows exactly what a run will use. Keys that are not named here keep verl's
-default.
-"""
+"""An Experiment as verl's own configuration: `settings` fills in settings.yaml, and `compose` lays
+it over verl's YAML tree without importing verl, so a dry run shows exactly what a run will use."""
 
 import importlib.util
 from copy import deepcopy
@@ -79,11 +75,8 @@ def settings(
     x: Experiment, place: Place, prompt_tokens: int, context: int, launch: dict
 ) -> dict[str, object]:
     """Return every key that we set in verl's configuration (settings.yaml), for prompts of at most
-    `prompt_tokens` tokens and a model that reads at most `context` tokens.
-
-    `launch` holds the trainer keys that depend on how far the run is (backend.launch_settings).
-    Raises UserError for what verl cannot do, with the key to change.
-    """
+    `prompt_tokens` and a model that reads `context` tokens. `launch` holds the trainer keys of
+    backend.launch_settings. Raises UserError for what verl cannot do, with the key to change."""
     check(x, nodes=place.nodes, gpus=place.gpus)
     length = max(x.sampling.max_tokens, x.eval.max_tokens)
     total = min(prompt_tokens + length, context)  # data.py gives long prompts shorter responses
@@ -139,8 +132,8 @@ def in_bfloat16(value: float) -> float:
 
 
 def learning_rate(x: Experiment) -> float:
-    """Return optim.lr, equalised with `optim.equalise_to` (FADE Table 2). A method with a
-    controller keeps the rate of its first step; the local backend follows the controller."""
+    """Return optim.lr, equalised with `optim.equalise_to` (FADE Table 2) at the first step; the
+    local backend follows a controller."""
     bound = x.bound
     return rate.equalised(
         x.optim.lr,
@@ -153,8 +146,7 @@ def learning_rate(x: Experiment) -> float:
 
 
 def parts(method: Method, group_size: int) -> dict[str, dict]:
-    """Return what the estimator and our trainer read of a method: key -> function and arguments,
-    {} for a part that the method lacks."""
+    """Return what the estimator and our trainer read of a method: key -> function and arguments."""
     node = dict(method.token_weights or {})
     if method.loss["_target_"] == REPOSITORY:
         target = "common.backends.verl.repository.cw_grpo_repository_weights"
@@ -164,9 +156,9 @@ def parts(method: Method, group_size: int) -> dict[str, dict]:
 
 
 def loss(method: Method) -> dict:
-    """Return the function and arguments of the method's loss. It is ppo_clip where our trainer has
-    weighted the advantages; the repository's loss has no clip, which the only step of a rollout
-    would not reach."""
+    """Return the function and arguments of the method's loss: ppo_clip where our trainer has
+    weighted the advantages, for the repository's loss with a clip that its only step never
+    reaches."""
     found = _function(method.loss)
     never = {"eps_low": 0.2, "eps_high": 0.2} if found["function"] == REPOSITORY else {}
     weighted = method.token_weights or never

@@ -1,6 +1,5 @@
-"""Writes our prompts as the parquet files that verl reads, and their references as a file that its
-reward function reads (reward.py): verl sends a row's columns along with every sample, and the tests
-of one programming problem take megabytes. Nothing here imports verl."""
+"""Writes prompts as the parquet files that verl reads, and references, which may take megabytes, as
+a separate file for reward.py: verl sends a row's columns along with every sample."""
 
 import json
 from pathlib import Path
@@ -20,9 +19,8 @@ ROWS = 10_000  # of a row group: above 2 GiB of nested texts in one, a parquet c
 
 
 def rows(chosen: list[Prompt], source: str, limits: list[int], file: BinaryIO) -> list[dict]:
-    """Return rows with verl's columns, and append their references to `file`. agent.py takes the
-    only text of `prompt`; `reward_model.ground_truth` is the byte of the file where the reference
-    begins; `extra_info` holds the limit of the response in tokens."""
+    """Return rows with verl's columns, and append their references to `file`. `ground_truth` is the
+    byte of the file where the reference begins, `max_tokens` the limit of the response."""
     found = []
     for index, (prompt, limit) in enumerate(zip(chosen, limits, strict=True)):
         row = {
@@ -37,13 +35,12 @@ def rows(chosen: list[Prompt], source: str, limits: list[int], file: BinaryIO) -
 
 
 def reference(file: BinaryIO, start: int) -> str:
-    """Return the reference that begins at byte `start` of the file of references."""
     file.seek(start)
     return json.loads(file.readline())
 
 
 def prompt_lengths(chosen: list[Prompt], tokenizer, context: int) -> list[int]:
-    """Return the number of tokens of each prompt. Raises UserError for none, and for too many."""
+    """Return the tokens of each prompt. Raises UserError for an empty or too long prompt."""
     texts = [prompt.text for prompt in chosen]
     counts = [len(ids) for ids in input_ids(tokenizer, texts)]
     for prompt, count in zip(chosen, counts, strict=True):
@@ -59,9 +56,8 @@ def prompt_lengths(chosen: list[Prompt], tokenizer, context: int) -> list[int]:
 def write_parquet(
     x: Experiment, folder: Path, train: list[Prompt], benchmarks: dict, tokenizer, context: int
 ) -> int:
-    """Write `train.parquet` and `val.parquet`, with the benchmarks one after another, and their
-    references, and return the longest prompt in tokens. A response may have max_tokens tokens, or
-    what a long prompt leaves of the model's `context`, if that is less."""
+    """Write `train.parquet`, `val.parquet` (all benchmarks) and their references; return the
+    longest prompt in tokens. Responses get what long prompts leave of `context`."""
     tables, longest = {"train": [], "val": []}, 0
     with writing(folder / REFERENCES) as file:
         for source, chosen in {TRAIN: train, **benchmarks}.items():

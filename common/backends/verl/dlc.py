@@ -1,6 +1,5 @@
-"""DLC's memory network (common/rollout/dlc.py) for verl. This module makes a checkpoint of its
-first weights, unless the method gives one, and the keys with which vLLM builds the joint model and
-verl's worker trains the memory network. Imports no verl."""
+"""DLC's memory network (common/rollout/dlc.py) for verl: a checkpoint of its first weights, and the
+keys with which vLLM builds the joint model and verl's worker trains the network."""
 
 from pathlib import Path
 
@@ -18,9 +17,8 @@ FOLDER = "memory"  # in the work folder: the memory network before the first ste
 
 
 def prepare(x: Experiment, work: Path, policy: tuple, longest: int) -> None:
-    """Write the memory network as it is before the first step, if the method has one, or check the
-    checkpoint that it gives. `policy`: (configuration, tokenizer); `longest`: the most tokens of a
-    prompt and its response."""
+    """Write the method's memory network before the first step, or check the checkpoint that it
+    gives. `policy`: (configuration, tokenizer); `longest`: tokens of prompt and response."""
     sampler = x.method.sampler
     if sampler is None:
         return

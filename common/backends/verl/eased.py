@@ -1,10 +1,6 @@
-"""What a start changes after memory ran out on a GPU in one before it. Nothing of it changes a
-result, so it is no part of a run's identity.
-
-In a pass: half the tokens a GPU and pass, but at least one response of full length; after that,
-weights, gradients and moments are in main memory while vLLM samples. Where vLLM wakes up next to
-the trainer: a tenth less of the GPU for vLLM.
-"""
+"""What a start changes after memory ran out on a GPU in an earlier one; no result depends on it. In
+a pass: half the tokens, but at least one response of full length; after that, states go to main
+memory while vLLM samples. While vLLM wakes up: a tenth less of the GPU for vLLM."""
 
 import math
 import re
@@ -24,8 +20,8 @@ LEAST = 0.3  # vLLM's share of a GPU is not made smaller; our choice
 
 
 def shortest(x: Experiment, settings: dict, prompt: int, context: int) -> float:
-    """Return the tokens of the shortest pass: a GPU's part of the longest prompt with its response.
-    It is infinite where verl does not pack by tokens."""
+    """Return the tokens of the shortest pass, a GPU's part of the longest prompt with its response;
+    infinite where verl does not pack by tokens."""
     if not settings[f"{ACTOR}.use_dynamic_bsz"]:
         return math.inf
     longest = min(prompt + x.sampling.max_tokens, context)

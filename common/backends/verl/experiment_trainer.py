@@ -33,7 +33,6 @@ class ExperimentTrainer(MethodTrainer):
 
     @property
     def memory(self) -> bool:
-        """Return whether a memory network takes part in sampling (DLC)."""
         return "memory" in self.config.actor_rollout_ref.rollout.engine_kwargs
 
     def _init_resource_pool_mgr(self):
@@ -45,18 +44,16 @@ class ExperimentTrainer(MethodTrainer):
             self.role_worker_mapping[role] = ray.remote(PolicyWorker)
 
     def on_train_begin(self):
-        """Set the temperature of the actor's and the reference model's log-probabilities where it
-        is not that of sampling. verl reads both from one key; by now its samplers, which are other
-        processes, have read it."""
+        """Set the temperature of log-probabilities if it differs from sampling's. verl reads both
+        from one key; its samplers, which are other processes, have read theirs by now."""
         super().on_train_begin()
         if (temperature := self.config.algorithm.log_prob_temperature) is not None:
             with open_dict(self.config):
                 self.config.actor_rollout_ref.rollout.temperature = temperature
 
     def _compute_old_log_prob(self, batch, metrics: dict):
-        """Compute the old log-probabilities. The logged entropy is the mean over all tokens, in
-        nats, as on the local backend: verl aggregates it as the loss, and a loss need not be a mean
-        over tokens."""
+        """Log the entropy as the mean over all tokens, in nats, as the local backend does: verl
+        aggregates it as the loss."""
         batch = super()._compute_old_log_prob(batch, metrics)
         data = v1.get(batch, "entropy", "response_mask").to_padded_tensor()
         weights = token_mean(data["response_mask"])
@@ -68,8 +65,8 @@ class ExperimentTrainer(MethodTrainer):
         return super()._step_once(metrics, *arguments)
 
     def step(self, *arguments):
-        """Make verl's step, and save if a checkpoint is due, this step's model is kept, or a stop
-        was requested, which leaves a due evaluation to the next launch."""
+        """Make verl's step, and save if a checkpoint or a kept model is due, or a stop was
+        requested, which leaves a due evaluation to the next launch."""
         batch = super().step(*arguments)
         trainer, step = self.config.trainer, self.global_steps
         self.asked = (Path(trainer.default_local_dir).parent / STOP).exists()
@@ -104,8 +101,7 @@ class ExperimentTrainer(MethodTrainer):
         self._keep_model()  # for a run that was killed after it had saved
 
     def _keep_model(self) -> None:
-        """Export the step's model, if the experiment asks for it, while the GPUs go on. A run that
-        ends meanwhile does so at its next start."""
+        """Export the step's model, if the experiment keeps it, while the GPUs go on."""
         trainer, step = self.config.trainer, self.global_steps
         if step not in trainer.keep_models:
             return
@@ -140,7 +136,7 @@ class ExperimentTrainer(MethodTrainer):
 
     def _compare_sampler(self, batch) -> dict[str, float]:
         """Return how far the sampler is from the trainer's calibrated distribution; verl compares
-        it with the policy. One response a GPU: the logits of both networks for all do not fit."""
+        it with the policy. One response a GPU: more logits of both networks do not fit."""
         shared = self.config.actor_rollout_ref.actor.ulysses_sequence_parallel_size
         count = self.actor_rollout_wg.world_size // shared
         part = batch.select_keys(batch.keys[:: len(batch) // count][:count])
@@ -166,7 +162,6 @@ class ExperimentTrainer(MethodTrainer):
         self._set_memory_weight(None)
 
     def _set_memory_weight(self, mu: float | None) -> None:
-        """Set the memory network's weight in every vLLM engine; None: the method's own."""
         if self.memory:
             engine = self.config.actor_rollout_ref.rollout.engine_kwargs.vllm
             mu = engine.hf_overrides.memory_mu if mu is None else mu
@@ -174,7 +169,6 @@ class ExperimentTrainer(MethodTrainer):
             ray.get([s.collective_rpc.remote("set_memory_weight", args=(mu,)) for s in servers])
 
     def _validate(self) -> dict:
-        """Validate with eval.n samples a problem after the last step, else eval.curve_n."""
         last = self.global_steps >= self.total_training_steps
         whole = self.config.actor_rollout_ref.rollout.val_kwargs.n
         self.val_dataset.dataframe = set_samples(
@@ -184,8 +178,7 @@ class ExperimentTrainer(MethodTrainer):
 
     @staticmethod
     def _write_generations(*given):
-        """Write verl's file of a validation's samples in another folder first: a file that a kill
-        has cut short would pass for a finished evaluation."""
+        """Write elsewhere first: a file cut short by a kill would pass for a whole one."""
         *samples, folder, step = given
         unfinished = Path(folder, "unfinished")
         MethodTrainer._write_generations(*samples, unfinished, step)
@@ -209,8 +202,8 @@ def set_samples(dataframe, n: int):
 
 
 def of_responses(uids: list, samples: list[dict], asked: list[str]) -> dict[str, list]:
-    """Return what the method asks for of the step's responses: `outcomes`, equal answers of a group
-    having the same number, and `log_probs`, of the whole response when it was sampled."""
+    """Return what the method asks for of the step's responses: `outcomes`, equal for equal answers
+    of a group, and `log_probs` of whole responses when sampled."""
     answers = [(uid, sample["parsed"]) for uid, sample in zip(uids, samples, strict=True)]
     drawn = [sample["log_prob"] for sample in samples]
     found = {"outcomes": numbered(answers), "log_probs": drawn}

@@ -1,7 +1,5 @@
-"""The export of verl's FSDP checkpoint as a Hugging Face checkpoint, in the precision of sampling.
-
-verl's own merger always writes bfloat16, which is another policy than a float32 run has evaluated.
-"""
+"""The export of verl's FSDP checkpoint as a Hugging Face checkpoint, in the precision of sampling;
+verl's own merger always writes bfloat16."""
 
 import json
 import shutil
@@ -17,9 +15,9 @@ from common.models.store import save
 
 
 def export(checkpoint: Path, path: Path, device: str) -> None:
-    """Merge the shards of `checkpoint` (the folder `global_step_N/actor`), in memory, and save the
-    model to `path`: in bfloat16 for a run on GPUs, where vLLM sampled in it, or float32. Raises
-    UserError where a shard is missing or weights do not fit the model."""
+    """Save the merged shards of `checkpoint` (the folder `global_step_N/actor`) to `path`: in
+    bfloat16 for a run on GPUs, where vLLM sampled in it, or float32. Raises UserError where a shard
+    is missing or weights do not fit the model."""
     described = checkpoint / "huggingface"  # configuration and tokenizer; verl keeps them there
     dtype = torch.float32 if device == "cpu" else torch.bfloat16
     with torch.device("meta"):  # make no weights, they would be overwritten
@@ -43,7 +41,6 @@ def export(checkpoint: Path, path: Path, device: str) -> None:
 
 
 def merge(checkpoint: Path, dtype: torch.dtype) -> dict[str, torch.Tensor]:
-    """Return all weights by name, with the shards of each parameter joined."""
     world = json.loads((checkpoint / "fsdp_config.json").read_text())["world_size"]
     parts: dict[str, list] = {}
     for rank in range(world):
@@ -56,7 +53,6 @@ def merge(checkpoint: Path, dtype: torch.dtype) -> dict[str, torch.Tensor]:
 
 
 def join(tensors: list) -> torch.Tensor:
-    """Return one parameter from every rank's part of it, cut along one axis."""
     first = tensors[0]
     if not isinstance(first, DTensor):
         return first

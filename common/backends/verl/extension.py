@@ -1,5 +1,4 @@
-"""The class that vLLM mixes into its worker class in verl's rollouts. Only vLLM's processes import
-this module."""
+"""The class that vLLM mixes into its worker in verl's rollouts; only vLLM's processes import it."""
 
 from verl.workers.rollout.vllm_rollout.utils import vLLMColocateWorkerExtension
 

@@ -1,10 +1,9 @@
 """The layout of a model on the available GPUs: the fastest that fits.
 
-From fastest to slowest: everything on the GPUs, in passes as long as there is room for; shorter
-passes; weights, gradients and moments in main memory while vLLM samples (verl's param_offload and
-optimizer_offload); all of them always there, where the CPU also makes the optimiser step (FSDP2's
-offload_policy). All memory figures are estimates from sizes, within 15 % of what PyTorch's tracker
-counts (docs/speed.md). Imports no verl and no torch.
+From fastest to slowest: everything on the GPUs, with passes as long as fit; weights, gradients and
+moments in main memory while vLLM samples (verl's param_offload and optimizer_offload); all of them
+always there, where the CPU also makes the optimiser step (FSDP2's offload_policy). Memory figures
+are estimates within 15 % of what PyTorch's tracker counts (docs/speed.md).
 """
 
 import math
@@ -46,14 +45,14 @@ States = Literal["gpu", "between", "cpu"]
 
 def reserved_cpus(gpus: int) -> int:
     """Return the CPUs of a node that verl reserves in Ray: of its store's controller, each storage
-    unit, and three for each GPU (verl 0.9.1, single_controller/ray/base.py)."""
+    unit, and three a GPU (verl 0.9.1, single_controller/ray/base.py)."""
     return 1 + STORAGE_UNITS + 3 * gpus
 
 
 def check_shares(x: Experiment, *, nodes: int, gpus: int) -> None:
     """Raise UserError where `nodes` x `gpus` GPUs cannot share a mini-batch evenly."""
     shared = sequence_parallel(tuned(x.verl))
-    require(gpus % shared == 0, f"verl.{SEQUENCE}", shared, f"must divide {gpus} GPU(s), a node's")
+    require(gpus % shared == 0, f"verl.{SEQUENCE}", shared, f"must divide a node's {gpus} GPU(s)")
     responses = x.sampling.prompts // x.optim.mini_batches * x.sampling.group_size
     remedy = (
         f"a mini-batch has {responses} responses, which {nodes * gpus} GPUs cannot share evenly; "
@@ -80,8 +79,8 @@ class Load:
 
 
 def load_of(x: Experiment, models: list[Size], *, prompt: int) -> Load:
-    """Return the load of `x` on the GPUs, for models of these sizes and prompts of up to `prompt`
-    tokens. Responses are shorter where prompt and response would exceed the policy's context."""
+    """Return the load of `x`, for models of these sizes and prompts of up to `prompt` tokens;
+    prompt and response together do not exceed the policy's context."""
     context = models[0].context
     longest = max(x.sampling.max_tokens, x.eval.max_tokens)
     tempered = LOGIT_BYTES if x.sampling.reported == 1 else TEMPERED_BYTES
@@ -118,7 +117,6 @@ class Layout:
         return max(self.training_gb, self.sampling_gb)
 
     def keys(self) -> dict[str, object]:
-        """Return the layout as keys of verl's configuration."""
         return {
             f"{OFFLOAD}.param_offload": self.states == "between",
             f"{OFFLOAD}.optimizer_offload": self.states == "between",
@@ -138,9 +136,9 @@ def choose(
     given: dict[str, Any],
     usable: float = USABLE,
 ) -> Layout:
-    """Return the fastest layout that fits `nodes` x `gpus` GPUs of `gpu_gb` GB, or, if none fits,
-    the smallest one. `given` are verl's keys that the user has set (tuning.py); they are kept.
-    Raises UserError if the GPUs of one vLLM do not divide those of a node."""
+    """Return the fastest layout that fits `nodes` x `gpus` GPUs of `gpu_gb` GB, or else the
+    smallest one. The user's keys `given` (tuning.py) are kept. Raises UserError if the GPUs of one
+    vLLM do not divide those of a node."""
     places: tuple = ("gpu", "between", "cpu")
     if given.get(f"{OFFLOAD}.offload_policy"):
         places = ("cpu",)
@@ -165,8 +163,8 @@ def choose(
 
 
 def fewest(parameters: float, gpus: int, share_gb: float) -> int:
-    """Return the number of GPUs of a node that share one vLLM: the fewest on which the weights
-    leave half of vLLM's share for the cache. A submission may give more (sweeps/cost.py, `on`)."""
+    """Return the fewest GPUs of a node on which one vLLM's weights leave half of its share for the
+    cache. A submission may give more (sweeps/cost.py, `on`)."""
     counts = [count for count in PARALLEL if gpus % count == 0]
     enough = [count for count in counts if 2 * parameters / count / 1e9 <= share_gb / 2]
     return enough[0] if enough else counts[-1]
@@ -196,14 +194,14 @@ def _layout(load: Load, gpus, gpu_gb, usable, states, tokens, parallel, share) -
 
 
 def token_bytes(size: Size) -> int:
-    """Return the bytes of one token in the cache, for keys and values in bfloat16."""
+    """Return the bytes of one token's keys and values in the cache, in bfloat16."""
     return 4 * size.layers * size.kv_width
 
 
 def reserved_bytes(load: Load, parallel: int) -> float:
-    """Return the bytes in use on one GPU besides the weights when vLLM sizes its cache: states of
-    the longest pass (about 32 bytes a token and unit of the width), logits of all sequences, in
-    float32 with two copies, and RUNTIME_BYTES."""
+    """Return the bytes besides the weights when vLLM sizes its cache: states of the longest pass
+    (about 32 bytes a token and unit of the width), logits of all sequences in float32 with two
+    copies, and RUNTIME_BYTES."""
     size = load.models[0]
     states = 32 * size.hidden * max(BATCHED, load.sampled) / parallel
     return states + 3 * 4 * SEQUENCES * size.vocab + RUNTIME_BYTES
@@ -211,9 +209,8 @@ def reserved_bytes(load: Load, parallel: int) -> float:
 
 def pass_bytes(size: Size, tokens: int, logit_bytes: int = LOGIT_BYTES) -> float:
     """Return the bytes of one pass besides the states, at the fullest of three moments: the loss;
-    the backward pass of the output layer, with its weights and their gradient; the backward pass of
-    the last block, which is computed again while the output layer's gradient becomes float32 and is
-    shared out over the GPUs."""
+    the backward pass of the output layer; that of the last block, computed again while the output
+    layer's gradient becomes float32 and is shared out over the GPUs."""
     logits, table = tokens * size.vocab, size.vocab * size.hidden
     layer = 2 * size.parameters / size.layers  # FSDP gathers one layer ahead, in bfloat16
     kept = 2 * tokens * size.hidden * (size.layers + 4)  # a checkpoint a layer, and the last states

@@ -1,5 +1,5 @@
 """`python -m common.backends.verl.main FILE.yaml`: verl's main_ppo with our trainer, on a whole
-configuration that config.py composed. backend.py starts this command."""
+configuration. backend.py starts this command."""
 
 import os
 import sys
@@ -49,8 +49,8 @@ def run(config) -> None:
 
 
 def pass_on(config) -> None:
-    """Put the variables PASSED into the environment of every actor. Actors on other machines, and
-    all actors in a Ray that the job has started, do not inherit our environment."""
+    """Put the variables PASSED into every actor's environment, which on other machines and in a
+    job's Ray does not inherit ours."""
     stand = stand_in()
     names = PASSED if stand is None else (*PASSED, *stand.PASSED)
     passed = {name: os.environ[name] for name in names if name in os.environ}

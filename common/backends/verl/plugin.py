@@ -1,9 +1,6 @@
 """verl's advantage estimator and policy loss of the name NAME: the functions of an experiment's
-method. Importing this module registers both.
-
-config.py writes each part of a method into verl's configuration as a mapping with the function's
-dotted path (`function`) and its arguments.
-"""
+method, which config.py has written into verl's configuration as mappings with the dotted path
+(`function`) and arguments. Importing this module registers both."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -31,14 +28,13 @@ class MethodLossConfig(PolicyLossConfig):
 
 
 def asked(part: Mapping, *names: str) -> list[str]:
-    """Return those of `names` that the function of one part of a method has as parameters."""
     function = import_target(part["function"], "function")
     return [name for name in names if name in inspect.signature(function).parameters]
 
 
 def bind(part: Mapping, key: str, **supplied) -> Callable:
-    """Return the function of one part of a method with its arguments, and also those of `supplied`
-    for which it has parameters. Raises UserError as `resolve` does, naming `key`."""
+    """Return the function of one part of a method with its arguments and those of `supplied` that
+    it takes. Raises UserError as `resolve` does, naming `key`."""
     node = OmegaConf.to_container(OmegaConf.create(dict(part)))
     node["_target_"] = node.pop("function")
     parameters = inspect.signature(import_target(node["_target_"], f"{key}._target_")).parameters
@@ -51,12 +47,10 @@ def advantage(token_level_rewards, response_mask, index, config, **_):
     """Return the advantages (B, T) twice, in verl's order, from token rewards and mask (B, T) and
     uids `index` (B,).
 
-    The reward of a row is the sum of its token rewards, and the row is correct if that is
-    config.reward_correct; rows are grouped by uid. Rows without a response token are verl's padding
-    of a batch: they get 0 and belong to no group.
-    config.controlled: the arguments that a controller sets, one mapping for each of as many equal
-    parts of the groups, in order; our trainer sets it. So it does config.of_responses: outcomes and
-    log_probs of all rows that are no padding, in order, where the method asks for them.
+    A row's reward is the sum of its token rewards; it is correct at config.reward_correct. Rows
+    without a response token, verl's padding, get 0 and belong to no group.
+    Our trainer sets config.controlled, a controller's arguments for each of as many equal parts of
+    the groups, and config.of_responses, outcomes and log_probs of all rows that are no padding.
     Raises UserError for groups of unequal size or an argument that does not fit.
     """
     with torch.no_grad():
@@ -81,10 +75,8 @@ def advantage(token_level_rewards, response_mask, index, config, **_):
 
 
 def group_rows(index: np.ndarray, real: torch.Tensor) -> torch.Tensor:
-    """Return the row numbers (P, G) of each group; groups and rows keep the order of the batch.
-
-    Raises UserError where groups differ in size.
-    """
+    """Return the row numbers (P, G) of each group, in the order of the batch. Raises UserError
+    where groups differ in size."""
     groups: dict[object, list[int]] = {}
     for row in real.nonzero()[:, 0].tolist():
         groups.setdefault(index[row], []).append(row)
@@ -99,7 +91,6 @@ def group_rows(index: np.ndarray, real: torch.Tensor) -> torch.Tensor:
 
 @cache
 def loss_of(name: str) -> dict:
-    """Return the function and arguments of a method's loss, as they are in the method's file."""
     return loss(method(name, max_tokens=1, steps=1))
 
 
@@ -115,11 +106,8 @@ def policy_loss(
     name=None,
 ):
     """Aggregate the pure per-token loss, (B, T), with verl's agg_loss; return (scalar, metrics).
-
-    name: the method whose loss it is; None: that of `config`.
-    agg_loss divides by config.global_batch_info, the counts of the whole mini-batch over all ranks,
-    so gradients do not depend on the micro-batch.
-    """
+    name: the method whose loss it is; None: `config`'s. agg_loss divides by the counts of the whole
+    mini-batch over all ranks, so gradients do not depend on the micro-batch."""
     part = config.policy_loss.method if name is None else loss_of(name)
     function = bind(part, "method.loss")
     values, clipped = function(log_prob, old_log_prob, advantages, response_mask)

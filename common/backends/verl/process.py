@@ -1,8 +1,7 @@
 """A child process that runs verl with a Ray of its own: it is started, followed, ended, reported.
 
-Nothing survives a launch: the child dies with this process, Ray's processes are found by their mark
-and ended, and caches and sockets are in a temporary folder that is removed. If this process is
-killed outright, the next launch of that run removes what is left.
+The child dies with this process, Ray's processes are found by their mark and ended, and caches and
+sockets are in a temporary folder. If this process is killed, the run's next launch removes them.
 """
 
 import json
@@ -56,9 +55,9 @@ RAY = {
 
 
 def environment(scratch: Path, metrics: Path, threads: int) -> dict[str, str]:
-    """Return the environment of a launch: ours, with our modules, with caches below `scratch` and
-    without telemetry. A launch's own Ray has a new token, which programs need to run in it. That of
-    a job's cluster is in a file (slurm/ray_cluster.py), and Ray would prefer the variable."""
+    """Return the environment of a launch: ours, with our modules, caches below `scratch` and no
+    telemetry. A launch's own Ray has a new token; a job's cluster keeps its token in a file
+    (slurm/ray_cluster.py), to which Ray would prefer the variable."""
     stand, rays = stand_in(), ("RAY_ADDRESS", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
     own = not any(name in os.environ for name in rays)
     modules = [*(stand.MODULES if stand else ()), PLUGIN]
@@ -93,8 +92,7 @@ def environment(scratch: Path, metrics: Path, threads: int) -> dict[str, str]:
 
 
 class Dead(Exception):
-    """Says that the child or a part of the launch has died or was stopped, or that nothing
-    moves."""
+    """Says that a part of the launch has died or was stopped, or that nothing moves."""
 
 
 def launch(
@@ -108,14 +106,11 @@ def launch(
     """Run verl on the configuration file `settings` and yield the lines of its metrics as they
     come.
 
-    The child inherits the descriptor `keep_open`, the run folder's lock. Its output goes to
-    `work`/log, and Ray's own logs too if it fails. If Ray did not come up, it is tried again.
-
-    `on_step` is called a few times a second with the seconds of the longest step so far, and may
-    raise. Then the trainer is asked to save after the current step and to end, and the exception is
-    raised here after that; only Ctrl-C ends everything at once. Raises UserError with the last
-    lines of the log if the child fails, if one of its parts dies or is stopped, and if it makes no
-    progress (common/watch.py).
+    The child inherits `keep_open`, the run folder's lock. Its output goes to `work`/log, and Ray's
+    logs too if it fails. `on_step` is called a few times a second with the seconds of the longest
+    step so far; if it raises, the trainer saves after the current step, and the exception is raised
+    here after that (Ctrl-C: at once). Raises UserError with the last lines of the log if a part
+    fails, dies or is stopped, or makes no progress (common/watch.py).
     """
     for left in reversed(range(STARTS)):
         failure = yield from _attempt(settings, work, threads, keep_open, on_step)
@@ -171,7 +166,6 @@ def _attempt(
 
 
 def keep_ray_logs(scratch: Path, log: Path) -> None:
-    """Copy Ray's own logs, one file for each process, to a folder next to the log."""
     for logs in (*scratch.glob("session_latest/logs"), *scratch.glob("ray/session_latest/logs")):
         with suppress(OSError):  # report the launch's failure, not this one
             shutil.copytree(logs, log.with_suffix(".ray"), ignore_dangling_symlinks=True)
@@ -185,10 +179,10 @@ def follow(
     log: Path,
     on_step: Callable,
 ) -> Iterator[dict]:
-    """Yield the JSON lines that `child` appends to `path`, as soon as they are whole, to its end.
-    Add to `shared` the files that its processes hold in shared memory, which those that Ray kills
-    leave behind, and write to `left.json` what must be removed if this process is killed too.
-    Raises Dead, also if the child fails, or what `on_step` has raised, after the child's end."""
+    """Yield the whole JSON lines that `child` appends to `path`, to its end. Add to `shared` its
+    files in shared memory, which processes that Ray kills leave behind, and write to `left.json`
+    what must be removed if this process is killed too. Raises Dead, also if the child fails, or
+    what `on_step` has raised, after the child's end."""
     work, began, asked = log.parents[1], time.monotonic(), None
     position, over, told, looked, watched = 0, False, False, 0.0, Watch(stall_s())
     while not over:
@@ -278,8 +272,7 @@ def remove_leftovers(left: Path) -> None:
 
 
 def shared_memory(process: psutil.Process) -> set[str]:
-    """Return the files in shared memory that a process has mapped. psutil would count their pages
-    too, which takes long for a model."""
+    """Return a process's files in shared memory; psutil would count their pages first."""
     with suppress(OSError):
         maps = Path("/proc", str(process.pid), "maps").read_text()
         return set(re.findall(SEGMENT, maps, re.MULTILINE))
@@ -287,8 +280,7 @@ def shared_memory(process: psutil.Process) -> set[str]:
 
 
 def marked(scratch: Path) -> list[psutil.Process]:
-    """Return the processes of a launch, found by their environment. Dead processes that wait for
-    their parent have no environment."""
+    """Return the living processes of a launch, found by their environment."""
     everyone = psutil.process_iter(["environ"])
     return [p for p in everyone if (p.info["environ"] or {}).get(MARK) == str(scratch)]
 
@@ -306,7 +298,7 @@ def report(failure: str, log: Path, fault: Path) -> str:
                     del errors[list(errors)[3]]
     said = [f"backend=verl: {failure}; its log is {log}"]
     if re.search(HOST, "\n".join([*errors, *tail])):
-        said.append("memory_gb: a node's main memory ran out; ask for more, or fewer processes")
+        said.append("memory_gb: a node's main memory ran out; ask for more, or use fewer processes")
     if fault.exists():
         said.append("the verifier failed: " + fault.read_text()[:2000].strip())
     said += [f"error: {text}" for text in errors]

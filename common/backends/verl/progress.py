@@ -1,5 +1,4 @@
-"""Files in a run's work folder by which a launch of verl and the process that follows it
-(process.py) tell each other about progress and stops."""
+"""Files in a run's work folder by which verl and process.py tell of progress and stops."""
 
 import time
 from contextlib import suppress
@@ -22,9 +21,8 @@ def beat(work: Path) -> None:
 
 
 def progress(work: Path, log: Path | None, metrics: Path) -> object:
-    """Return a value that changes when a run makes progress: marks, steps, files of checkpoints, of
-    kept models and of validations. The log counts only until the first mark, because messages that
-    repeat themselves are no progress."""
+    """Return a value that changes when a run makes progress: marks, steps, and files of checkpoints
+    and validations. The log counts only until the first mark, because messages may repeat."""
     files, mark = {}, _stamp(work / BEAT)
     for folder in (work / "checkpoints", work / "validation", work.parent / "checkpoints"):
         with suppress(OSError):  # an old checkpoint is deleted while we look

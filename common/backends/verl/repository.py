@@ -14,16 +14,14 @@ def cw_grpo_repository_weights(
     *,
     group_size: int,
 ) -> torch.Tensor:
-    """Return `cw_grpo_repository` of each prompt's group as token weights without a gradient. With
-    these weights the first step of ppo_clip is the same.
+    """Return the token weights with which ppo_clip's first step is that of `cw_grpo_repository`.
 
         w_t = -(dL / d log_prob_t) / (A_t / (G T_i)),  L = 1/G sum_i 1/T_i sum_t L_t of the group
 
     Source: WangCheng0116/CW-GRPO at 4259d837.
     Peers: none
     Rows are prompt-major; a group's padding ends with its longest response, as in the repository.
-    w_t is 0 where A_t = 0: the group's mean is 0 too, and such a token has no gradient. Where the
-    gradient that flows through the repository's weights is the larger part, w_t is negative.
+    w_t is 0 where A_t = 0, and may be negative: a gradient flows through the repository's weights.
     """
     slopes = torch.zeros_like(log_prob)
     for start in range(0, len(mask), group_size):

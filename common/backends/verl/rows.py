@@ -1,4 +1,4 @@
-"""Reads verl's output as rows of our results store. Nothing here imports verl."""
+"""Reads verl's output as rows of our results store."""
 
 import json
 import math
@@ -41,7 +41,6 @@ ROW = "row.json"  # in a checkpoint: the step's metrics, which verl logs only af
 
 
 def keep(values: dict) -> dict[str, float]:
-    """Return the entries of verl's metrics that curve_row reads."""
     return {
         key: float(value)
         for key, value in values.items()
@@ -58,7 +57,7 @@ def lost_row(curve: Path, work: Path, step: int) -> dict | None:
 
 
 def curve_row(line: dict) -> dict | None:
-    """Return a row of metrics.jsonl from a line of verl's log, if it is of a step."""
+    """Return a row of metrics.jsonl from a line of verl's log; None if it is not a step's."""
     values = _numbers(line)
     if PREFIX + "reward" not in values:
         return None
@@ -81,7 +80,6 @@ def scores(line: dict) -> dict[str, float]:
 
 
 def _numbers(line: dict) -> dict:
-    """Return the metrics of a line of verl's log, where NaN and infinity are null."""
     return {key: math.nan if value is None else value for key, value in line["data"].items()}
 
 
@@ -107,15 +105,14 @@ def sampled(x: Experiment, work: Path, step: int) -> list[Sampled]:
         counts = rows.groupby("problem_id").size()
         if len(counts) == 0 or (counts != n).any():
             raise UserError(
-                f"{path}: benchmark {name} has not {n} samples of every problem (generating or "
-                "verifying some failed); delete the file and run again"
+                f"{path}: benchmark {name} lacks some of its {n} samples a problem (generating or "
+                "verifying them failed); delete the file and run again"
             )
         found.append(Sampled(name, rows[COLUMNS]))
     return found
 
 
 def write_results(x: Experiment, folder: Path, work: Path) -> None:
-    """Write `eval/`, `samples/`, counts.csv and metrics.csv, as the local backend does."""
     steps = sorted(int(path.stem) for path in (work / "validation").glob("*.jsonl"))
     for step in steps:
         found = sampled(x, work, step)

@@ -1,8 +1,8 @@
 """DAPO's dynamic sampling in verl with a limit that is enforced.
 
-verl's buffer evicts a group whose rewards are all equal and draws two new groups for it, without
-end if few groups are mixed. Here a step draws at most `sampling.dynamic_batches` times its prompts.
-Then groups without a gradient replace the missing ones, as on the local backend.
+verl's buffer draws two new groups for each group of equal rewards, without end if few groups are
+mixed. Here a step draws at most `sampling.dynamic_batches` times its prompts; then groups without a
+gradient replace the missing ones, as on the local backend.
 """
 
 import logging
@@ -24,13 +24,11 @@ class BoundedBuffer(Buffer):
         self.refill_fn = self._refill
 
     def _refill(self, count: int) -> None:
-        """Draw `count` more prompts, or as many as the limit leaves."""
         if (count := min(count, self._left)) > 0:
             self._left -= count
             self._submit(count)
 
     def sample(self, global_steps: int, partition_id: str, batch_size: int):
-        """Return the same as verl's buffer, with two metrics more."""
         if partition_id == "val" or self.filter_groups_metric is None:
             return super().sample(global_steps, partition_id, batch_size)
         self._size, self._left = batch_size, batch_size * (self.sampler_kwargs["batches"] - 1)
@@ -43,7 +41,7 @@ class BoundedBuffer(Buffer):
         self._clear_groups(partition_id, self._flat - chosen)
         if filled:
             logger.warning(
-                f"step {global_steps}: {filled} of {batch_size} groups are without a gradient; "
+                f"step {global_steps}: {filled} of {batch_size} groups have no gradient; "
                 f"sampling.dynamic_batches={self.sampler_kwargs['batches']} allows no more draws"
             )
         seen = {"rollout_batches": drawn / batch_size, "filled_groups": filled}

@@ -1,5 +1,5 @@
-"""The address at which verl hands weights to vLLM: verl's is a file whose name is the same for all
-launches, so that a vLLM could be given the weights of another. Imports neither verl nor vLLM."""
+"""The address at which verl hands weights to vLLM: verl's own is a file of the same name in all
+launches, so that a vLLM could get another's weights."""
 
 import os
 import tempfile
@@ -10,8 +10,8 @@ READABLE = {"SPT_NOENV": "1"}  # else setproctitle overwrites /proc/PID/environ 
 
 
 def own(handle: str) -> str:
-    """Return verl's address with this launch's name in it. Its folder is the launch's own if that
-    folder is on this node, else the machine's temporary folder."""
+    """Return verl's address with this launch's name in it, in the launch's own folder if that is on
+    this node, else in the machine's temporary folder."""
     name = Path(handle.removeprefix("ipc://")).name
     launch = Path(os.environ[MARK]).name
     return f"ipc://{Path(tempfile.gettempdir(), f'{launch}-{name}')}"

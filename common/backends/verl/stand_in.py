@@ -1,7 +1,6 @@
-"""A module that stands in for the GPUs of a launch, for tests on machines without one
-(tests/support/verl_cpu); the environment variable STAND_IN names it. It has `place`, `settings` and
-`adapt`, which backend.py and worker.py call, MODULES, which verl imports in each of its processes,
-and PASSED, the variables of the environment that they need."""
+"""A module that stands in for the GPUs of a launch in tests (tests/support/verl_cpu); the
+environment variable STAND_IN names it. It has `place`, `settings`, `adapt`, MODULES (which verl
+imports in each of its processes) and PASSED (the environment variables that they need)."""
 
 import os
 from types import ModuleType

@@ -1,9 +1,6 @@
 """Our methods by name in a run of verl that is not ours: `rlvr_papers.verl`, an entry point of
-verl's, calls `register` in every process of the run.
-
-Names that verl has itself stay verl's (estimators grpo and rloo; losses cispo, clip_cov and gspo).
-Where the estimator is ours, so is the trainer (trainer.py).
-"""
+verl's, calls `register` in every process. Names that verl has itself stay verl's (estimators grpo
+and rloo; losses cispo, clip_cov and gspo). Where the estimator is ours, so is the trainer."""
 
 import inspect
 from functools import partial
@@ -23,7 +20,6 @@ ACTOR = "actor_rollout_ref.actor"
 
 
 def register() -> None:
-    """Add to verl's registries what they lack."""
     for name in names():
         ADV_ESTIMATOR_REGISTRY.setdefault(name, advantage)
         POLICY_LOSS_REGISTRY.setdefault(name, partial(plugin.policy_loss, name=name))
@@ -32,15 +28,14 @@ def register() -> None:
 
 
 def advantage(*, config, **given):
-    """Return verl's pair of advantages, from the functions that `trainer` has put into `config`."""
-    why = f"method={config.adv_estimator} is in no other trainer; set true"
+    why = f"method={config.adv_estimator} needs verl's V1 trainer; set true"
     require("method" in config, "trainer.use_v1", False, why)
     return plugin.advantage(config=config, **given)
 
 
 def trainer(verls: type, config: DictConfig):
     """Return an instance of verl's trainer `verls`. If the run's estimator is ours, the method is
-    checked and put into `config`, and our trainer takes the place of verl's synchronous one."""
+    checked and put into `config`, and our trainer replaces verl's synchronous one."""
     algorithm = config.algorithm
     if ADV_ESTIMATOR_REGISTRY.get(algorithm.adv_estimator) is not advantage:
         return verls(config)
@@ -78,12 +73,12 @@ def check(m: Method, config: DictConfig) -> None:
         require(fits, key, OmegaConf.select(config, key), f"method={m.name} {why}")
 
     name = "algorithm.adv_estimator"
-    need(not m.sampler, name, "draws from two networks; use `rlvr train backend=verl`")
-    need(not unseen, name, f"looks at the {unseen} of responses, which verl shows no estimator")
+    need(not m.sampler, name, "samples from two networks; use `rlvr train backend=verl`")
+    need(not unseen, name, f"needs the {unseen} of responses, which verl keeps from estimators")
     same, key = config.algorithm.use_kl_in_reward == m.kl_in_reward, "algorithm.use_kl_in_reward"
     need(same, key, f"has {m.kl_in_reward} there")
     whole = mode == "sync" or not (m.controller or weighs)
-    need(whole, "trainer.v1.trainer_mode", "looks at whole rollouts of one policy; set sync")
+    need(whole, "trainer.v1.trainer_mode", "needs whole rollouts of one policy; set sync")
     why = "weighs tokens for one optimiser step a rollout; set it to data.train_batch_size"
     need(once or not weighs, f"{ACTOR}.ppo_mini_batch_size", f"{why}, and ppo_epochs to 1")
     plain = loss in ("ppo_clip", "dual_clip") or actor.policy_loss.loss_mode != "vanilla"

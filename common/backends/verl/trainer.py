@@ -1,5 +1,4 @@
-"""verl's synchronous trainer with the state of a method's controller, which is kept across steps
-and resumes."""
+"""verl's synchronous trainer with a method's controller, whose state is kept across steps."""
 
 import json
 from collections.abc import Mapping
@@ -20,8 +19,7 @@ STATE = "controller.json"  # next to verl's own files of a checkpoint
 
 class MethodTrainer(v1.Trainer):
     """verl's trainer for our methods. Before each advantage the controller sees the step's solve
-    rate and entropy; the arguments that it returns become algorithm.controlled, where the estimator
-    finds them."""
+    rate and entropy; its arguments become algorithm.controlled, where the estimator finds them."""
 
     def __init__(self, config):
         super().__init__(config)
@@ -55,8 +53,8 @@ class MethodTrainer(v1.Trainer):
         return self._weigh(batch, OmegaConf.to_container(node)) if node else batch
 
     def _covariances(self, batch) -> dict[str, float]:
-        """Return the covariances of the whole step, before any token weights. They are computed
-        here because a micro-batch of the actor's update would have means of its own."""
+        """Return the covariances of the whole step, before any token weights; a micro-batch of the
+        actor's update would have its own means."""
         fields = ("response_mask", "old_log_probs", "advantages")
         data = v1.get(batch, *fields).to_padded_tensor()
         held = contributions.logged(
@@ -65,17 +63,16 @@ class MethodTrainer(v1.Trainer):
         return {PREFIX + key: value for key, value in held.items()}
 
     def _ticks(self) -> int:
-        """Return how often the controller looks at a rollout: once, or once for each optimiser
-        step. verl puts rows into mini-batches by length. The groups of a tick are equally many
-        instead, in the order in which they come; all responses of a rollout are from one policy."""
+        """Return how often the controller looks at a rollout: once, or for each optimiser step.
+        Ticks have equally many groups, in order; verl's mini-batches go by length."""
         if self.config.algorithm.clock == "rollout":
             return 1
         mini = self.config.actor_rollout_ref.actor.ppo_mini_batch_size
         return self.config.data.train_batch_size // mini
 
     def _weigh(self, batch, node: dict):
-        """Multiply the advantages with the token weights that compare responses. This happens here,
-        where all responses are present: verl spreads the rows over GPUs and micro-batches."""
+        """Multiply the advantages with the token weights here, where all responses are present:
+        verl spreads the rows over GPUs and micro-batches."""
         data = v1.get(batch, "uid", "response_mask", "old_log_probs", "advantages")
         nested, data = data["response_mask"], data.to_padded_tensor()
         uid = np.array(data.pop("uid").tolist(), dtype=object)
@@ -101,7 +98,6 @@ class MethodTrainer(v1.Trainer):
 
 
 def control(node: Mapping, state: dict, measured: dict, step: int) -> tuple[dict, dict]:
-    """Make one step of a method's controller; return (new state, arguments of the advantage)."""
     return plugin.bind(node, "method.controller", **measured, step=step)(state)
 
 
@@ -113,11 +109,9 @@ def weighed(
     old_log_probs: torch.Tensor,
     advantages: torch.Tensor,
 ) -> torch.Tensor:
-    """Return the advantages (B, T) times the token weights of `node` (function and arguments). The
-    weights see the whole batch, prompt-major: rows come in any order and are grouped by uid. verl's
-    padding rows stay as they are. With one optimiser step a rollout the policy is still the one
-    that sampled, so its log-probabilities are old_log_probs, as in the local backend before its
-    only update."""
+    """Return the advantages (B, T) times the token weights of `node`, which see the whole batch,
+    prompt-major; verl's padding rows stay. With one optimiser step a rollout the policy's
+    log-probabilities are still old_log_probs."""
     rows = plugin.group_rows(uid, response_mask.sum(1) > 0).flatten()
     weigh = plugin.bind(node, "method.token_weights")
     log_prob = old_log_probs[rows]
@@ -134,9 +128,8 @@ def measure(
     rm_scores: torch.Tensor,
     old_log_probs: torch.Tensor,
 ) -> dict[str, float]:
-    """Return the share of a step's responses that is correct, and the mean over responses of the
-    token mean of -old_log_prob. Each tensor is (B, T). verl's padding rows, which have no response
-    tokens, do not count."""
+    """Return the share of correct responses and the mean over responses of the token mean of
+    -old_log_prob; each tensor is (B, T). verl's padding rows do not count."""
     mask = response_mask.double()
     lengths = mask.sum(1)
     real = lengths > 0

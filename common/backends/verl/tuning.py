@@ -1,6 +1,5 @@
-"""`verl.KEY=VALUE`, on a command line or in a profile: keys of verl's own configuration that change
-only memory, speed and the order of sums, so they are no part of a run's id. The experiment decides
-all other keys."""
+"""`verl.KEY=VALUE`, on a command line or in a profile: verl's keys that change only memory, speed
+and the order of sums, so they are no part of a run's id. The experiment decides all other keys."""
 
 from typing import Any
 
@@ -60,8 +59,8 @@ def sequence_parallel(keys: dict[str, Any]) -> int:
 
 
 def tuned(given: dict) -> dict[str, object]:
-    """Return the keys of a `verl:` block, nested or dotted, as {dotted key of verl: value}. Raises
-    UserError for a key that is not in `TUNABLE` and for a value of the wrong kind."""
+    """Return a `verl:` block, nested or dotted, as {dotted key of verl: value}. Raises UserError
+    for a key that is not in `TUNABLE` and for a value of the wrong kind."""
     found = flat(given)
     for key, value in found.items():
         remedy = "is not known to change only memory and speed; set the experiment's own key "

@@ -1,6 +1,5 @@
-"""What we use of verl's V1 trainer and of TransferQueue, its store of samples: the classes that we
-extend, where ours take their place, and the fields of a batch. A change of either in a new version
-of verl is met here; their keys in verl's configuration are in settings.yaml."""
+"""What we use of verl's V1 trainer and of TransferQueue, its store of samples: the place to meet
+changes of either. Their keys in verl's configuration are in settings.yaml."""
 
 import transfer_queue
 from tensordict import TensorDict
@@ -15,8 +14,8 @@ Driver = TaskRunnerV1.__ray_metadata__.modified_class  # the actor in which the 
 
 
 def use(trainer: type, buffer: type) -> None:
-    """Let this process's driver make our trainer and buffer. The trainer has verl's own name "sync"
-    because verl decides on buffers by that name."""
+    """Let this process's driver make our trainer and buffer. The trainer takes verl's name "sync",
+    by which verl decides on buffers."""
     trainer_base.TRAINER_REGISTRY["sync"] = trainer
     trainer_base.ReplayBuffer = buffer
 
@@ -28,7 +27,6 @@ def get(batch, *fields: str) -> TensorDict:
 
 
 def put(batch, **fields):
-    """Store these fields of a batch. Return the batch that has them."""
     where = dict(keys=batch.keys, partition_id=batch.partition_id)
     return transfer_queue.kv_batch_put(**where, fields=TensorDict(fields, batch_size=len(batch)))
 

@@ -1,7 +1,6 @@
-"""verl's worker for policy and rollout, with a socket of this launch's own for the weights that it
-sends to vLLM, and with DLC's memory network (common/rollout/dlc.py). That is one of verl's FSDP
-engines with its own optimiser, in the worker's process and on its GPU. Its weights are sent with
-the policy's, as `memory.*`. Only worker processes import this module."""
+"""verl's worker for policy and rollout, with this launch's own socket for the weights that it sends
+to vLLM, and with DLC's memory network (common/rollout/dlc.py): one of verl's FSDP engines with its
+own optimiser, on the worker's GPU. Its weights are sent with the policy's, as `memory.*`."""
 
 import os
 from collections import deque
@@ -83,8 +82,8 @@ class PolicyWorker(ActorRolloutRefWorker):  # not "Worker": verl finds its own w
     @register(dispatch_mode=make_nd_compute_dataproto_dispatch_fn(mesh_name="actor"))
     def compare_sampler(self, data):
         """Return how far vLLM's probabilities of the response tokens are from those that both
-        networks give here, softmax((f_theta - mu f_phi) / temperature): metrics with the mean of
-        |p - q| as `loss` and the largest as `max`."""
+        networks give here, softmax((f_theta - mu f_phi) / temperature): the mean of |p - q| as
+        `loss`, the largest as `max`."""
         mu = self.config.rollout.engine_kwargs.vllm.hf_overrides.memory_mu
         kept = deque[torch.Tensor]()
 
@@ -125,7 +124,7 @@ if (stand := stand_in()) is not None:
 
 
 def asleep_gib() -> dict[str, float]:
-    """Return what a GPU holds next to this process's tensors: a vLLM that sleeps, CUDA, NCCL."""
+    """Return what a GPU holds besides this process's tensors: a vLLM that sleeps, CUDA, NCCL."""
     if not torch.cuda.is_available():
         return {}
     free, whole = torch.cuda.mem_get_info()
@@ -150,8 +149,7 @@ def beating(engine) -> None:
 
 
 def memory_config(config, actor: TrainingWorkerConfig, *, path: str, lr: float):
-    """Return the configuration with which the memory network at `path` is trained, on the actor's
-    GPUs and as common/rollout/dlc.py trains it."""
+    """Return the configuration that trains the network at `path` as common/rollout/dlc.py does."""
     model = omega_conf_to_dataclass(OmegaConf.merge(config.model, {"path": path}))
     given = dict(lr=lr, weight_decay=0.0, betas=[0.9, 0.999], clip_grad=1.0)
     given |= dict(lr_warmup_steps=0, lr_warmup_steps_ratio=0.0, lr_scheduler_type="constant")
@@ -167,7 +165,7 @@ def memory_config(config, actor: TrainingWorkerConfig, *, path: str, lr: float):
 
 
 def cross_entropy(model_output, data, dp_group=None):
-    """Return a micro-batch's part of the mean cross entropy over response tokens; no metrics."""
+    """Return a micro-batch's part of the mean cross entropy over response tokens."""
     log_prob = no_padding_2_padding(model_output["log_probs"], data)
     mask = data.select("response_mask").to_padded_tensor()["response_mask"]
     total = -torch.where(mask > 0, log_prob, 0.0).sum()
