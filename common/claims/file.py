@@ -1,4 +1,4 @@
-"""Read and check `papers/<p>/claims.yaml`. common/claims/judge.py says what predicates mean."""
+"""Reads and checks `papers/<p>/claims.yaml`; common/claims/judge.py says what predicates mean."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -51,12 +51,11 @@ class Claim:
 
 
 def load(path: Path) -> list[Claim]:
-    """Return the claims of a file, checked as in `read`."""
     return read(path)[1]
 
 
 def read(path: Path) -> tuple[About | None, list[Claim]]:
-    """Return (the first entry if it describes the paper, the claims with the headings above them).
+    """Return (the entry that describes the paper, if any; the claims with the headings above them).
     Raises UserError naming file, claim, key and value."""
     try:
         entries = yaml.safe_load(path.read_text())
@@ -71,15 +70,15 @@ def read(path: Path) -> tuple[About | None, list[Claim]]:
             if number == 1 and "paper" in keys:
                 about = checked(About, entry)
             elif "section" in keys:
-                require(len(keys) == 1, "section", list(keys), "stands alone in its entry")
+                require(len(keys) == 1, "section", list(keys), "must be the only key of its entry")
                 section = str(entry["section"])
             else:
                 claim = claim_of(entry, section)
-                require(claim.id not in claims, "id", claim.id, "is there twice")
+                require(claim.id not in claims, "id", claim.id, "must be unique")
                 claims[claim.id] = claim
     for claim in claims.values():
         fine = claim.premise in ("", *claims)
-        require(fine, f"{path}: claim {claim.id}: premise", claim.premise, "is no claim's id")
+        require(fine, f"{path}: claim {claim.id}: premise", claim.premise, "must be a claim's id")
     return about, list(claims.values())
 
 
@@ -96,7 +95,6 @@ def claim_of(entry: dict, section: str = "") -> Claim:
 
 @contextmanager
 def _naming(place: str) -> Iterator[None]:
-    """Begin the message of a UserError with the place where it was raised."""
     try:
         yield
     except UserError as error:

@@ -1,8 +1,8 @@
 """The six forms of a predicate. common/claims/judge.py says how they are written.
 
 A form makes comparisons of what its selectors find: weighted sums such as a - b, each with an
-interval. They are tested against a number, `null`. Where there is none, the one interval must lie
-inside bounds, and `side` says whether it does.
+interval. They are tested against a number, `null`, or else `side` compares the one interval with
+bounds.
 """
 
 from dataclasses import dataclass, field
@@ -46,8 +46,8 @@ class Form:
 
     @property
     def selectors(self) -> list[Selector]:
-        """Return the selectors in the order written, once for each combination of `each`. The two
-        of a pair follow one another."""
+        """The selectors in the order written, once for each combination of `each`. The two of a
+        pair follow one another."""
         grids = getattr(self, "each", [{}])
         times = [dict(zip(x, at, strict=True)) for x in grids for at in product(*x.values())]
         given = [getattr(self, key, []) for key in ("order", "a", "b", "of", "pairs")]
@@ -55,12 +55,12 @@ class Form:
 
     @property
     def null(self) -> float | None:
-        """Return the number that comparisons are tested against; None: `side` decides."""
+        """The number that comparisons are tested against; None: `side` decides."""
         return None
 
     @property
     def up(self) -> bool:
-        """Return whether the claim says that comparisons are above `null`."""
+        """Whether the claim says that comparisons are above `null`."""
         return getattr(self, "relation", "") == ">"
 
     def gaps(self, values: list[Found], **how) -> list[Gap]:
@@ -68,7 +68,7 @@ class Form:
         raise NotImplementedError
 
     def whole(self, values: list[Found], **how) -> Gap | None:
-        """Return the mean of the comparisons of a sentence on all of several; None of another."""
+        """Return the mean of the comparisons if the sentence is about all of several, else None."""
         return None
 
     def side(self, gap: Gap) -> str:
@@ -103,7 +103,7 @@ class Order(Form):
 
 @dataclass(frozen=True, kw_only=True)
 class Size(Form):
-    """What a difference and a mean gain have: a - b, or its mean over pairs, against a value."""
+    """A difference or a mean gain: a - b, or its mean over pairs, against a value."""
 
     relation: Literal["~", ">", "<"]
     value: Number
@@ -112,7 +112,7 @@ class Size(Form):
     def __post_init__(self):
         super().__post_init__()
         fine = self.relation == "~" or self.within is None
-        require(fine, "within", self.within, "goes with relation ~ only")
+        require(fine, "within", self.within, "needs relation ~")
 
     @property
     def null(self):
@@ -150,7 +150,7 @@ class Range(Form):
 
     def __post_init__(self):
         super().__post_init__()
-        require(self.low > -inf or self.high < inf, "range", self.of, "needs low or high")
+        require(self.low > -inf or self.high < inf, "range", self.of, "needs a bound, low or high")
 
     def gaps(self, values, **how):
         return [level(combine([(1, values[0])], **how))]
@@ -175,7 +175,7 @@ class Count(Form):
         n = len(self.selectors)
         most = n // 2 if isinstance(self, CountOfPairs) else n
         fine = n >= 2 and self.at_least <= most
-        require(fine, "at_least", self.at_least, f"must be 1..{most}, with two selectors or more")
+        require(fine, "at_least", self.at_least, f"must be 1..{most}, of two or more selectors")
 
     def numbers(self, gaps, sides):
         n = {side: sides.count(side) for side in ("holds", "fails", "inconclusive")}
@@ -228,7 +228,7 @@ class Trend(Form):
     def __post_init__(self):
         super().__post_init__()
         fine = len(self.at) == len(self.of) and len(set(self.at)) >= 3
-        require(fine, "at", self.at, "needs a number per selector, 3 different")
+        require(fine, "at", self.at, "needs a number for each selector, three of them different")
 
     @property
     def null(self):
@@ -249,8 +249,8 @@ FORMS |= {"mean_gain": MeanGain, "trend": Trend}
 
 def form_of(predicate: dict | None, *, cluster: bool = False) -> Form | None:
     """Return a predicate as its form; None for the null that only a cluster may have. In YAML an
-    order's other keys stand next to `order`; all of another form stand inside it. Raises UserError
-    naming key and value."""
+    order's keys stand beside `order`, other forms' inside. Raises UserError naming key and
+    value."""
     if cluster and predicate is None:
         return None
     known = [*FORMS, "where", "relation", "margin"]
@@ -266,12 +266,12 @@ def form_of(predicate: dict | None, *, cluster: bool = False) -> Form | None:
         return checked(Order, predicate)
     body = predicate[name]
     fine = isinstance(body, dict) and "where" not in body and set(predicate) <= {name, "where"}
-    require(fine, name, body, "must be a map of all keys but `where`, which stands next to it")
+    require(fine, name, body, "must be a map of all keys but `where`, which stands beside it")
     kind = CountOfValues if "of" in body else CountOfPairs
     schema = kind if name == "count" else FORMS[name]
     form = checked(schema, body | {"where": predicate.get("where", {})})
     bounded = cluster or getattr(form, "relation", "") != "~" or form.within is not None
-    require(bounded, "within", None, "goes with relation ~")  # on a cluster the noise is enough
+    require(bounded, "within", None, "relation ~ needs it")  # on a cluster the noise is enough
     return form
 
 

@@ -37,19 +37,18 @@ class Gap:
 
     @cached_property
     def noise(self) -> float | None:
-        """Return the variance of one further run of it on a cluster; None elsewhere."""
+        """The variance of one further run of it on a cluster; None elsewhere."""
         return None if self.assumed is None else sum(run_noise(self.terms, self.assumed))
 
     @property
     def seeds(self) -> int:
-        """Return the number of runs of the side that has the fewest; 0 where nothing is random."""
+        """The number of runs of the side that has the fewest; 0 without random numbers."""
         return min((len(x.seeds) for _, x in self.terms if x.seeds is not None), default=0)
 
     @property
     def idle(self) -> bool:
-        """Return whether the change between the two sides had no effect: they have the same number
-        for every seed and problem. Where all numbers are 0 or 100 percent, that is a floor or
-        ceiling and does not count."""
+        """Whether both sides have the same number for every seed and problem. Where all numbers are
+        0 or 100 percent, that is a floor or ceiling and does not count."""
         known = [x for _, x in self.terms if x.seeds is not None]
         if len(known) < 2 or self.single or not self.parts:
             return False
@@ -58,8 +57,8 @@ class Gap:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Return the ends of the 95 % interval that are possible: a difference of two shares of
-        right answers ends where one of them would be below 0 or above 100 %. NaN without spread."""
+        """The possible ends of the 95 % interval: those of a difference of two shares of right
+        answers keep both shares in 0..100 %. NaN without spread."""
         shares = all(estimator(str(m)) for _, x in self.terms for m in x.metrics)
         if shares and [weight for weight, _ in self.terms] == [1, -1]:
             return self.interval.of_difference(float(self.terms[1][1].values.mean()))
@@ -67,7 +66,7 @@ class Gap:
 
     @property
     def test(self) -> str:
-        """Return what its interval and p-value are over: NUMBERS, SEEDS, BOTH, SINGLE or ALONE."""
+        """What its interval and p-value are over: NUMBERS, SEEDS, BOTH, SINGLE or ALONE."""
         if all(x.seeds is None for _, x in self.terms):
             return NUMBERS
         if self.single:
@@ -76,16 +75,16 @@ class Gap:
 
     @property
     def table(self) -> str:
-        """Return the names of the tables that it reads. The tables "TABLE, A vs B at READING" of
-        several pairs count as one."""
+        """The names of the tables that it reads; "TABLE, A vs B at READING" of several pairs is
+        one."""
         tables = (str(table) for _, one in self.terms for table in one.tables)
         names = {re.sub(", .* vs .* at ", ", at ", table) for table in tables}
         return " and ".join(sorted(names))
 
 
 def on_shared_seeds(values: list[Found]) -> list[Found]:
-    """Return the values restricted to the seeds that all of them have, so that they are paired.
-    Values without seeds stay; all stay unchanged where too few seeds are shared."""
+    """Return the values restricted to the seeds that all of them have, so that they are paired;
+    unchanged where fewer than MIN_SEEDS are shared."""
     random = [set(x.seeds) for x in values if x.seeds is not None]
     shared = sorted(set.intersection(*random)) if random else []
     if len(shared) < MIN_SEEDS:
@@ -98,8 +97,9 @@ def combine(terms: Sequence[tuple[float, Found]], *, assumed: float | None = Non
     where there are counts.
 
     assumed: on a cluster, what the assumed spread over seeds is multiplied by; None on a laptop.
-    With fewer than MIN_SEEDS seeds the spread is the assumed one (`single_interval`), with more it
-    is drawn towards it."""
+    With fewer than MIN_SEEDS seeds the assumed spread is used (`single_interval`), with more the
+    spread is drawn towards it.
+    """
     terms = tuple(terms)
     value = sum(weight * x.values.mean() for weight, x in terms)
     random = [(weight, x) for weight, x in terms if x.seeds is not None]
@@ -124,8 +124,7 @@ def combine(terms: Sequence[tuple[float, Found]], *, assumed: float | None = Non
 
 
 def row(gap: Gap, null: float | None) -> dict:
-    """Return the columns GAPS of one comparison, without the columns of its claim; NaN where
-    nothing is random."""
+    """Return the columns GAPS of one comparison, without the columns of its claim."""
     values = [x for _, x in gap.terms]
     sides = [" and ".join(x.name for w, x in gap.terms if (w > 0) == up) for up in (True, False)]
     shown = {"table": gap.table, "a": sides[0], "b": sides[1], "difference": gap.interval.value}

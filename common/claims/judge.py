@@ -9,10 +9,9 @@
 
       headline: Focal weighting raises GRPO's pass@k at large k
 
-`headline` is a short form of the claim. The claims that have one are shown on a first screen
-(common/report/verdicts.py). `ours: true` marks a reading that is not the paper's sentence.
-`premise: ID` names a claim of the file: where that one fails, this one is not engaged.
-common/claims/file.py reads the list, and common/claims/forms.py has a type for each predicate.
+`headline` is a short form of the claim, shown on a first screen (common/report/verdicts.py). `ours:
+true` marks a reading that is not the paper's sentence. Where the claim named by `premise: ID`
+fails, this claim is not engaged. common/claims/forms.py has a type for each predicate.
 
 A selector (SEL) is a map of column to value (table, model, method, benchmark, metric, k, unit,
 seed, step, run_id). A list of values means the plain average over them, and null matches an empty
@@ -30,38 +29,35 @@ its predicate. The predicates:
     trend: {of: [SEL, ...], at: [x, ...], relation: ">" | "<"}      the least squares slope over x
 
 `each: {column: [value, ...], ...}` in count and mean_gain takes every pair or selector once for
-each combination of these values, and a list of such maps for the combinations of each map. A grid
-of settings is one claim with a count.
+each combination of these values; a list of such maps does so for each map.
 
 "~" means |difference - x| <= within. Rows without a seed (printed numbers, closed forms) are
 compared as numbers; a tie is inconclusive. Rows with seeds are compared by the 95 % interval of
 `two_way_interval`: over seeds and problems where the counts of every selected row are given
-(pass@k, best@k and avg@k), else over seeds only, which takes the problems as fixed. All selectors
-of a claim are read on the seeds that they share, so that runs are paired; in a count, each pair is
-read on the seeds that its two selectors share. With fewer than three seeds nothing is decided on a
-laptop. On a cluster, where the papers have one run per cell, the spread of such rows over seeds is
-taken from elsewhere (common/metrics/noise.py) and added to the spread over problems. A verdict that
-stays open because a side has one run is "inconclusive (one run)". For sizes ("~") and ranges on a
-cluster, the tolerance is the noise of the printed number and of the rerun's
-(common/claims/sizes.py).
+(pass@k, best@k and avg@k), else over seeds only, with the problems fixed. All selectors of a claim
+(in a count, of each pair) are read on the seeds that they share, so that runs are paired. A laptop
+needs three seeds to decide a claim. On a cluster, where the papers have one run per cell, the
+spread over seeds is taken from elsewhere (common/metrics/noise.py) and added to the spread over
+problems. A verdict that stays open because a side has one run is "inconclusive (one run)". Sizes
+("~") and ranges on a cluster: common/claims/sizes.py.
 
-A cluster selector of a printed average stands for the benchmarks that it averages (`averages`). The
-test is then over the problems of these benchmarks. In a list of benchmarks, too: each that is
-listed has the same weight, and an average shares its weight among its own.
+A cluster selector of a printed average stands for the benchmarks that it averages (`averages`), and
+the test is over their problems. In a list of benchmarks each has the same weight, and an average
+shares its weight among its own.
 
 A claim is one hypothesis, however many comparisons it has. An order of three or more is judged by
 the slope over its places, a count of most pairs or of all values by their mean (`Form.whole`), any
 other count by the partial conjunction of its comparisons (docs/evidence.md). The claim holds where
 that lies on the claimed side with p < 0.05, fails where it, or enough of the comparisons, lie on
-the other side with p < 0.05, and is inconclusive otherwise. It also stays open where one comparison
-of a mean or slope lies on the other side alone. Numbers without seeds are compared as the sentence
-says. p is corrected over the claims of the scope with the same `family`: by Holm for `primary`
-(what the paper's abstract says of training), else by Benjamini and Hochberg. Intervals that are
-shown are not corrected. "~" and range hold when the whole interval lies inside the bounds.
+the other side with p < 0.05, and is inconclusive otherwise, also where one comparison of a mean or
+slope lies on the other side alone. p is corrected over the claims of the scope with the same
+`family`: by Holm for `primary` (what the paper's abstract says of training), else by Benjamini and
+Hochberg. Intervals are not corrected. "~" and range hold when the whole interval lies inside the
+bounds.
 
 Further verdicts: not run; not claimed here (no predicate in this scope); mechanism not engaged
-(both sides have the same number in every seed and problem, so what the claim is about had no
-effect; or its premise fails). A claim that is not engaged stays in its family's correction.
+(both sides have the same number in every seed and problem, or the premise fails). A claim that is
+not engaged stays in its family's correction.
 """
 
 from collections.abc import Callable, Sequence
@@ -98,13 +94,12 @@ class Evidence:
 
     @cached_property
     def tests(self) -> list[tuple[float, float]]:
-        """Return `sides_of` each comparison."""
         return [self.sides_of(gap) for gap in self.gaps]
 
     def sides_of(self, gap: Gap) -> tuple[float, float]:
         """Return the p-values of two statements: a comparison lies on the claimed side of `null`,
-        and it lies on the other. They are 0 or 1 by the numbers where nothing is random, and 1
-        (nothing is decided) for a tie and with too few seeds on a laptop."""
+        and it lies on the other. They are 0 or 1 without random numbers, and 1 (open) for a tie and
+        with too few seeds on a laptop."""
         above = gap.interval.value - self.form.null
         open_ = abs(above) < 1e-9 or np.isnan(gap.interval.stderr)
         p = 1.0 if open_ else gap.interval.p(self.form.null)
@@ -112,18 +107,17 @@ class Evidence:
 
     @property
     def sides(self) -> list[str]:
-        """Return "holds", "fails" or "inconclusive" for each comparison, without a correction."""
+        """The verdict on each comparison, without a correction."""
         if self.form.null is None:
             return [self.form.side(self.gaps[0])]
         return [_word(*tests) for tests in self.tests]
 
     @cached_property
     def test(self) -> tuple[float, float]:
-        """Return the p-values of two statements: the claim holds, and the claim fails. Each is that
-        of the partial conjunction of the comparisons on its side (Benjamini and Heller 2008,
-        Bonferroni's form). With `whole`, it holds if that lies on the claimed side and no
-        comparison alone lies on the other, and fails if that or a comparison does. NaN where
-        nothing is tested against a number."""
+        """The p-values of two statements: the claim holds, and the claim fails. Each is that of the
+        partial conjunction of the comparisons on its side (Benjamini and Heller 2008, Bonferroni's
+        form). With `whole`, it holds if that lies on the claimed side and no comparison alone lies
+        on the other, and fails if that or a comparison does. NaN without `null`."""
         if self.form.null is None:
             return np.nan, np.nan
         towards, against = zip(*self.tests, strict=True)
@@ -136,11 +130,11 @@ class Evidence:
 
     @property
     def p(self) -> float:
-        """Return the p-value of the statement that the verdict may be: "fails" first."""
+        """The p-value of the statement that the verdict may be: "fails" first."""
         return self.test[1] if self.test[1] < 0.05 else min(self.test)
 
     def verdict(self, adjusted: float) -> str:
-        """Return the verdict with the corrected p-value; NaN where there is no correction."""
+        """Return the verdict with the corrected p-value; NaN: without a correction."""
         if all(gap.idle for gap in self.gaps):
             return NOT_ENGAGED
         if self.form.null is None:
@@ -150,7 +144,7 @@ class Evidence:
         return "fails" if self.test[1] < 0.05 else "holds"
 
     def of_one_run(self, word: str) -> str:
-        """Return ONE_RUN instead of "inconclusive" where a side has one run; else `word`."""
+        """Return ONE_RUN instead of "inconclusive" where a side has one run."""
         one = any(gap.single and gap.seeds == 1 for gap in self.gaps)
         return ONE_RUN if one and word == "inconclusive" else word
 
@@ -167,12 +161,12 @@ def judge(
     spread: float = 1.0,
 ) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
     """Return (the verdict on each claim in each scope, with its numbers and runs; the comparisons
-    behind the verdicts, GAPS; a message for each claim that is left out of both because one of its
-    selectors is ambiguous on these rows or its rows contradict their counts).
+    behind the verdicts, GAPS; a message for each claim that is left out, because a selector is
+    ambiguous or rows contradict their counts).
 
     rows: scope -> result rows (results/columns.py; published tables lack the last columns); counts:
-    scope -> PER_PROBLEM; averages: a printed mean -> its benchmarks, used for cluster rows;
-    spread: what the assumed spread over seeds is multiplied by.
+    scope -> PER_PROBLEM; averages: a printed mean -> its benchmarks, used for cluster rows; spread:
+    what the assumed spread over seeds is multiplied by.
     """
     measured: dict[str, dict[str, Measured]] = {scope: {} for scope in rows}
     ambiguous: dict[str, str] = {}
@@ -218,7 +212,6 @@ def judge(
 def finder(
     rows: pd.DataFrame, counts: pd.DataFrame | Counts | None, averages: dict[str, list[str]]
 ) -> Find:
-    """Return a function that finds each selector once in these rows."""
     rows = tidy(rows)
     counts = indexed(counts) if isinstance(counts, pd.DataFrame) else counts
     seen: dict[str, Found] = {}
@@ -240,8 +233,7 @@ def finder(
 
 
 def _evidence(claim: Claim, scope: str, find: Find, spread: float) -> Measured:
-    """Return a claim's comparisons in a scope, or (verdict, reason) where rows are missing or a
-    reading is refused."""
+    """Return a claim's comparisons in a scope, or (verdict, reason) without its rows."""
     form, values, missing, refused = claim.predicate(scope), [], {}, {}
     for selector in form.selectors:
         try:
@@ -302,15 +294,13 @@ def _word(towards: float, against: float) -> str:
 
 
 def _partial(ps: Sequence[float], n: int) -> float:
-    """Return the p-value of the statement that at least n of these comparisons are on their
-    side."""
+    """Return the p-value of: at least n of these comparisons are on their side."""
     return min(1.0, (len(ps) - n + 1) * sorted(ps)[n - 1])
 
 
 def _corrected(known: dict[str, Evidence]) -> dict[str, dict[str, float]]:
-    """Return p of each claim, uncorrected and with both corrections over the claims of its family
-    that are tests. It is NaN for claims without a test: numbers without seeds, too few seeds, and
-    intervals that must lie inside bounds."""
+    """Return p of each claim, uncorrected and with both corrections over its family; NaN for claims
+    without a test (numbers without seeds, too few seeds, bounds)."""
     lines = []
     for name, x in known.items():
         tested = any(gap.parts or gap.single for gap in x.gaps)

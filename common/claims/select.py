@@ -1,6 +1,5 @@
-"""Selectors: the result rows that a claim is about, as values per seed and, with counts, per
-problem. common/claims/judge.py says how they are written; `seed` chooses seeds and is not averaged
-over."""
+"""Selectors: the result rows that a claim reads, as values per seed and, with counts, per problem.
+common/claims/judge.py says how they are written; `seed` chooses seeds."""
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -29,19 +28,14 @@ class Missing(Exception):
 
 
 class Refused(Exception):
-    """A selector found a reading that its table refuses (a row without a value); the message says
-    why."""
+    """A selector found a reading that its table refuses; the message says why."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """The values that a selector found: one per seed (S,), and where there are counts one per seed
-    and problem (S, P).
-
-    `counts` (S, P) are the numbers of correct samples out of `n`. They are there if everything that
-    was selected is one pass@k of benchmarks with the same n. `tables`, `benchmarks`, `metrics` and
-    `run_ids` name where the values are from.
-    """
+    """The values that a selector found: one per seed (S,) and, with counts, one per seed and
+    problem (S, P). `counts` (S, P) are the correct samples out of `n`, if all selected is one
+    pass@k of benchmarks with the same n."""
 
     name: str
     seeds: tuple | None  # None: one number without a seed
@@ -60,8 +54,7 @@ class Found:
     @cached_property
     def first_run(self) -> tuple[list[dict], float]:
         """Return the rows of the first seed, and the sum of the squares of their noise over
-        samples. The noise is the column `sampling` where the counts gave it, else the standard
-        error over problems, which is no smaller."""
+        samples: the column `sampling`, else the (larger) standard error over problems."""
         rows = self.rows[self.rows["seed"] == self.seeds[0]]
         known = rows["sampling"] if "sampling" in rows else rows["stderr"]
         noise = known.fillna(rows["stderr"]).fillna(0.0)
@@ -77,8 +70,7 @@ class Found:
         return replace(self, seeds=tuple(seeds), **kept)
 
     def of(self, sets: list["Found"]) -> "Found":
-        """Return a copy of this plain mean over `sets` with their values per problem, if all have
-        them."""
+        """Return a copy of this plain mean over `sets` with their values per problem."""
         wide, strata = on_all_problems([one.at(list(self.seeds)) for one in sets])
         if strata is None:
             return self
@@ -88,8 +80,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Counts:
-    """Numbers of samples `n` and of correct samples `c`, each (R,), indexed by evaluation
-    (COUNTED)."""
+    """Numbers of samples `n` and of correct samples `c`, each (R,), indexed by evaluation."""
 
     rows: dict[tuple, np.ndarray]  # values of COUNTED -> positions in the arrays
     problem: np.ndarray  # (R,), index into `names`
@@ -101,9 +92,8 @@ class Counts:
 
 
 def tidy(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows with all result columns; the trailing ones are empty where a published table
-    lacks them. Text columns are categories, because hundreds of selectors are compared with
-    them."""
+    """Return the rows with all result columns. Text columns are categories, because hundreds of
+    selectors are compared with them."""
     more = [name for name in ("sampling", "measured") if name in rows]  # of cluster rows
     rows = rows.reindex(columns=[*COLUMNS, *more])
     for column in ("k", "value", "seed", "step"):
@@ -116,9 +106,8 @@ def select(place: str, selector: dict, rows: pd.DataFrame, counts: Counts | None
     problem.
 
     Without `step`, each seed's last step counts. Seeds that lack one of the values to average are
-    left out. Raises Missing if nothing is left, Refused if the table refuses the
-    reading, and UserError, which starts with `place`, if several rows of a seed match, or if counts
-    and rows disagree.
+    left out. Raises Missing for an empty result, Refused if the table refuses the reading, and
+    UserError, which starts with `place`, if several rows of a seed match or counts contradict rows.
     """
     wanted = {key: v if isinstance(v, list) else [v] for key, v in selector.items()}
     hits = {
@@ -173,7 +162,7 @@ def _each_seed_once(place: str, selector: dict, wanted: dict, lists: list, chose
         differ = [key for key in keys if chosen[key].nunique(dropna=False) > 1]
         raise UserError(
             f"{place}: selector {words(selector)} matches several rows, which differ in "
-            f"{', '.join(differ) or 'nothing'}; name one"
+            f"{', '.join(differ) or 'no column'}; name one"
         )
     groups = chosen.groupby("seed", dropna=False)["value"]
     chosen = chosen[groups.transform("size") == prod(len(wanted[key]) for key in lists)]
@@ -183,8 +172,8 @@ def _each_seed_once(place: str, selector: dict, wanted: dict, lists: list, chose
 
 
 def indexed(counts: pd.DataFrame) -> Counts:
-    """Return `counts` (table, model, method, benchmark, seed, step, problem_id, n, c) indexed by
-    evaluation. A benchmark has the same problems at each step that its printed name has."""
+    """Return `counts` (PER_PROBLEM) indexed by evaluation. A benchmark has the same problems at
+    each step that its printed name has."""
     names = counts["benchmark"].astype(str).str.replace(OF_STEP, "", regex=True)
     groups = counts.groupby([names, "problem_id"])
     return Counts(
@@ -198,8 +187,7 @@ def indexed(counts: pd.DataFrame) -> Counts:
 
 def _with_problems(place: str, selected: Found, rows: pd.DataFrame, counts: Counts) -> Found:
     """Return `selected` with values per problem, if all rows are pass@k or avg@k with counts and
-    all seeds have the same problems; else `selected` as it is. Raises UserError if counts and rows
-    disagree."""
+    all seeds have the same problems. Raises UserError if counts and rows disagree."""
     names = rows["metric"].astype(object)  # as printed, which does not say the estimator
     ours = rows["measured"].fillna(names) if "measured" in rows else names
     estimators = [estimator(str(name)) for name in ours]
@@ -231,7 +219,7 @@ def _with_problems(place: str, selected: Found, rows: pd.DataFrame, counts: Coun
         raise UserError(
             f"{place}: counts of method={rows['method'].iloc[0]}, seed={selected.seeds[seed]} give "
             f"{means[seed]:.6g}, the row says {selected.values[seed]:.6g}; "
-            "they are not from one run; run it again"
+            "they are from different runs; run it again"
         )
     selected = replace(selected, by_problem=by_problem, problems=problems)
     sizes = np.unique(counts.n[np.concatenate(behind)])
@@ -247,10 +235,8 @@ def _equal(column: pd.Series, value) -> np.ndarray:
 
 def on_all_problems(found: list[Found]) -> tuple[list[np.ndarray], tuple | None]:
     """Return the values of each on the problems of all, (S, P), and the benchmark of each problem;
-    without problems, values (S, 1) and None.
-
-    A mean over m of all M benchmarks has its values times M / m there, and 0 on the others'
-    problems, so that its plain mean over the M benchmarks is the same."""
+    without problems, values (S, 1) and None. A mean over m of all M benchmarks has its values times
+    M / m there and 0 elsewhere, so that its mean over the M benchmarks is the same."""
     if any(x.problems is None for x in found):
         return [x.values[:, None] for x in found], None
     problems = found[0].problems

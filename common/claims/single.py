@@ -1,9 +1,5 @@
-"""The noise of single runs on a cluster.
-
-A training run costs hundreds of GPU-hours, so a row has one run, as in the papers. Its spread over
-seeds is taken from elsewhere (common/metrics/noise.py): only the sign of a difference decides
-nothing.
-"""
+"""The noise of single runs on a cluster, where a row has one run, as in the papers. Its spread over
+seeds is taken from elsewhere (common/metrics/noise.py)."""
 
 from collections.abc import Sequence
 
@@ -26,11 +22,13 @@ def seed_of(row: pd.Series | dict) -> float:
 def run_noise(terms: Sequence[tuple[float, Found]], assumed: float = 1.0) -> tuple[float, float]:
     """Return the variance of a weighted sum of found values if each had one further run on the same
     problems: what the seeds and what the samples contribute. assumed: multiplies the assumed
-    standard deviations over seeds. The benchmarks of a run share the effect of its seed; models,
-    methods, metrics and steps do not. Where the effect is a share of the number, it is a share of
-    the metric's largest number here, because a drop near 0 is a difference of numbers that are not
-    near 0. Then two numbers of one run would cancel, so the sum of their own effects counts if it
-    is larger."""
+    standard deviations over seeds.
+
+    The benchmarks of a run share the effect of its seed. Where that is a share of the number, it is
+    a share of the metric's largest number here, because a drop near 0 is a difference of numbers
+    that are not near 0; two numbers of one run would then cancel, so the sum of their own effects
+    counts if it is larger.
+    """
     samples, largest = 0.0, dict[str, float]()
     seeds: dict[tuple, np.ndarray] = {}  # run -> the sum of its effects, in both ways
     random = [(weight, *x.first_run) for weight, x in terms if x.seeds is not None]
@@ -55,9 +53,8 @@ def single_interval(
     seeds: int,
     assumed: float = 1.0,
 ) -> Interval:
-    """Return the interval over problems, whose spread includes that over samples, and over the
-    known spread of `seeds` runs. Without `parts`, the squared standard errors of the sides are
-    added, as if the sides had different problems."""
+    """Return the interval over problems (and samples) and over the known spread of `seeds` runs.
+    Without `parts`, the squared standard errors of the sides are added."""
     if parts:
         one = over_problems(*parts, strata=strata)
         variance, df = one.stderr**2, one.df

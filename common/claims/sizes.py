@@ -1,9 +1,6 @@
-"""Claims about a size ("~") and about a level (a range). They say that a number is near another
-one, so they are not tested against it.
-
-On a laptop the interval must lie inside bounds that the claim states. On a cluster the bounds come
-from noise: that of the printed number, which is from one run, and that of the rerun.
-"""
+"""Claims about a size ("~") and a level (a range), which say that a number is near another. On a
+laptop the claim states the bounds of the interval. On a cluster they come from noise: of the
+printed number, which is from one run, and of the rerun."""
 
 from dataclasses import replace
 
@@ -15,17 +12,16 @@ Z = 1.96
 
 
 def inside(gap: Gap, low: float, high: float) -> str:
-    """Return "holds", "fails" or "inconclusive" for a level. On a cluster, the bounds are wider by
-    the noise of the printed number."""
+    """Return the verdict on a level; on a cluster the printed number's noise widens the bounds."""
     slack = 0 if gap.noise is None else Z * gap.noise**0.5
     return _inside(gap.interval, low - slack, high + slack)
 
 
 def near(gap: Gap, value: float, within: float | None) -> str:
-    """Return "holds", "fails" or "inconclusive" for a size. On a laptop the interval must lie
-    `within` of the value. On a cluster the claim fails where the printed value is farther from the
-    rerun's than two such runs are from each other (95 %). Otherwise it holds if the rerun's value
-    lies beyond half of the printed one (p < 0.05), and is inconclusive if not."""
+    """Return the verdict on a size. On a laptop the interval must lie `within` of the value. On a
+    cluster the claim fails where the printed value is farther from the rerun's than two such runs
+    are from each other (95 %). Else it holds if the rerun's value lies beyond half of the printed
+    one (p < 0.05), and is inconclusive if not."""
     if gap.noise is None:
         return _inside(gap.interval, value - within, value + within)
     rerun = gap.interval.value
@@ -38,7 +34,7 @@ def near(gap: Gap, value: float, within: float | None) -> str:
 
 def level(gap: Gap) -> Gap:
     """Return the gap of a range. On a cluster its interval is over runs only, because the problems
-    are the same as those behind the printed number."""
+    are the printed number's."""
     if gap.noise is None:
         return gap
     if gap.single:

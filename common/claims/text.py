@@ -12,7 +12,6 @@ WORDS += ("not run", "mechanism not engaged", "not claimed here")
 
 
 def to_markdown(verdicts: pd.DataFrame) -> str:
-    """Return the table of `verdicts` as markdown, with the numbers behind each verdict."""
     scopes = in_use(verdicts)
     rows = [
         [row["claim"], row["source"], *(": ".join(_words(row, scope)) for scope in scopes)]
@@ -50,7 +49,6 @@ def in_use(verdicts: pd.DataFrame) -> list[str]:
 
 
 def _words(row: dict, scope: str) -> list[str]:
-    """Return [verdict, numbers], or only a dash where the claim is not made at this scale."""
     numbers, state = row[f"{scope}_numbers"], row.get(f"{scope}_state")
     if state in GREY:
         numbers += f" (files of its runs are {state})"
