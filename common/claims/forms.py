@@ -249,8 +249,7 @@ FORMS |= {"mean_gain": MeanGain, "trend": Trend}
 
 def form_of(predicate: dict | None, *, cluster: bool = False) -> Form | None:
     """Return a predicate as its form; None for the null that only a cluster may have. In YAML an
-    order's keys stand beside `order`, other forms' inside. Raises UserError naming key and
-    value."""
+    order's keys stand beside `order`. Raises UserError naming key and value."""
     if cluster and predicate is None:
         return None
     known = [*FORMS, "where", "relation", "margin"]

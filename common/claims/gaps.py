@@ -75,8 +75,7 @@ class Gap:
 
     @property
     def table(self) -> str:
-        """The names of the tables that it reads; "TABLE, A vs B at READING" of several pairs is
-        one."""
+        """The names of its tables; "TABLE, A vs B at READING" of several pairs is one."""
         tables = (str(table) for _, one in self.terms for table in one.tables)
         names = {re.sub(", .* vs .* at ", ", at ", table) for table in tables}
         return " and ".join(sorted(names))

@@ -1,5 +1,4 @@
-"""What would reruns of a paper say if the truth were known? Reruns are made up, and judged as real
-ones are.
+"""What would reruns of a paper say if the truth were known? Made-up reruns are judged as real ones.
 
     rlvr calibrate paper=NAME [draws=20] [results_dir=results]
 
@@ -17,7 +16,7 @@ move as little as they can until pass@k is true at every printed k.
 **A run** draws n samples a problem, as its evaluation states. Its seed moves the smallest k, and
 the largest above 8, by two normal numbers with the deviations of common/metrics/noise.py, the same
 for all benchmarks, a share by at most half of its distance to 0 or 100 percent. A third normal
-number moves all numbers that are not pass@k. Nothing moves an untrained model.
+number moves all numbers that are not pass@k. An untrained model stays as it is.
 
 Left out: claims about numbers that are not printed (logs, steps of a peak), the choice of a
 checkpoint, and the noise of the printed numbers.
@@ -70,14 +69,14 @@ def main(words: list[str]) -> None:
 
 
 def stored(paper: str, reference: Path = REFERENCE) -> pd.DataFrame:
-    """Return the committed power.csv of a paper; without one, no rows."""
+    """Return the committed power.csv of a paper, or no rows."""
     path = reference / paper / "power.csv"
     return pd.read_csv(path) if path.exists() else pd.DataFrame(columns=COLUMNS)
 
 
 def recognised(table: pd.DataFrame) -> pd.DataFrame:
     """Return by world and number of seeds, in percent: how many of the claims that are true hold
-    and fail, how many of those that are not, and the same of CELLS and GAINS."""
+    and fail, how many of the others, and the same of CELLS and GAINS."""
     of = table["claim"].where(table["truth"].isna(), table["truth"].map(KINDS).fillna("not true"))
     shares = (100 * table[["holds", "fails"]]).groupby([table["world"], table["seeds"], of]).mean()
     return shares.unstack().round(1)
@@ -101,8 +100,7 @@ def calibrate(paper: str, draws: int) -> pd.DataFrame:
 
 
 class Plan:
-    """The printed cells that rows rerun, and what their runs draw. Cells of one run and benchmark
-    are a block."""
+    """The printed cells that rows rerun, and what their runs draw; a block is a run's benchmark."""
 
     def __init__(self, paper: str):
         home = ROOT / "papers" / paper
@@ -125,8 +123,7 @@ class Plan:
         self.cells = cells.assign(n_problems=sizes.astype(int))
 
     def _of_benchmarks(self, cells: pd.DataFrame) -> pd.DataFrame:
-        """Return the cells without printed averages. One whose benchmarks are not printed has its
-        value on each of these."""
+        """Return the cells without printed averages; unprinted benchmarks of one get its value."""
         there = set(cells[[*ROW, "benchmark"]].itertuples(index=False, name=None))
         parts = [cells[~cells["benchmark"].isin(self.spec.averages)]]
         for mean, names in self.spec.averages.items():
@@ -137,7 +134,6 @@ class Plan:
         return pd.concat(parts, ignore_index=True)
 
     def _base(self, cells: pd.DataFrame) -> list[float]:
-        """Return for each cell its number without any effect."""
         key = ["table", "model", "benchmark", "metric", "method"]
         places = list(cells[key].fillna("").itertuples(index=False, name=None))
         value, found = dict(zip(places, cells["value"], strict=True)), []
@@ -150,7 +146,6 @@ class Plan:
         return found
 
     def truth(self, x: float) -> pd.Series:
-        """Return the true number of each cell."""
         true = self.cells["base"] + x * (self.cells["value"] - self.cells["base"])
         return true.where(self.cells["of"].isna(), true.clip(0, 100)).round(4)
 
@@ -213,8 +208,8 @@ class Plan:
 
     @cache  # noqa: B019 (a plan lives as long as the command)
     def _places(self, seeds: int) -> Counts:
-        """Return Counts of `seeds` runs of each row, whose `c` says where its number stands among
-        the right answers of all blocks of all seeds."""
+        """Return Counts of `seeds` runs of each row, whose `c` is a place among the right answers
+        of all blocks of all seeds."""
         cells = self.cells[self.cells["of"].notna()]
         size = cells.groupby("block")["n_problems"].first()
         of_row = cells.drop_duplicates(["table", "method", "block"])
@@ -227,8 +222,8 @@ class Plan:
 
 
 def asked(paper: str) -> dict[tuple, tuple[int, bool]]:
-    """Return (samples a problem, whether it is trained) of a cluster's runs, by table, label and
-    model, and by these and the benchmark."""
+    """Return (samples a problem, whether it is trained) of a cluster's runs, by table, label, model
+    and, where it differs, benchmark."""
     found: dict[tuple, tuple[int, bool]] = {}
     config = scales_of(paper, "scale=cluster")
     for name, scale in config.scales.items():

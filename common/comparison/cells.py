@@ -1,5 +1,5 @@
-"""Each published cell next to the result of the cluster runs. Its rerun is a cluster row with the
-same table, model, method, benchmark and metric, or a closed form; a laptop run never is."""
+"""Each published cell with the result of its rerun: a cluster row with the same table, model,
+method, benchmark and metric, or a closed form; a laptop run never is."""
 
 import re
 
@@ -28,8 +28,7 @@ COLUMNS = [
 
 def with_sampling(rows: pd.DataFrame, behind: Counts) -> pd.DataFrame:
     """Return the rows with a column `sampling`: the standard deviation of the number over further
-    draws of the samples, from the evaluation's counts; without counts `stderr`, which is no
-    smaller."""
+    draws of the samples, from the counts; without counts `stderr`, which is no smaller."""
     found = rows["stderr"].to_numpy(float).copy() if len(rows) else np.empty(0)
     keys = rows[COUNTED].itertuples(index=False, name=None)
     for i, (key, metric) in enumerate(zip(keys, rows["metric"], strict=True)):
@@ -42,7 +41,7 @@ def with_sampling(rows: pd.DataFrame, behind: Counts) -> pd.DataFrame:
 
 
 def with_best(spec: Spec, rows: pd.DataFrame, behind: Counts) -> pd.DataFrame:
-    """Return the rows and, for every best@k that `Spec.metrics` prints, its row next to each row of
+    """Return the rows and, for every best@k that `Spec.metrics` prints, a row for each row of
     pass@k, from the same counts."""
     parts = [rows]
     for metric in spec.metrics if len(rows) else ():
@@ -77,8 +76,8 @@ def other_problems(row: dict, printed: int | None) -> float:
 
 def as_printed(spec: Spec, rows: pd.DataFrame, named: pd.DataFrame) -> pd.DataFrame:
     """Return the cluster rows at their table's step, under all names of printed rows that they
-    stand for, with averages over benchmarks, and cells that several runs make together. The column
-    `measured` is our name of a metric. named: the printed cells that name a run (naming_runs)."""
+    stand for, with averages over benchmarks and cells that several runs make together. `measured`
+    is our name of a metric. named: naming_runs."""
     if rows.empty:
         return rows
     rows = rows.assign(measured=rows["metric"])
@@ -101,8 +100,8 @@ def under_printed_names(frame: pd.DataFrame, names: pd.DataFrame) -> pd.DataFram
 
 
 def at_step(spec: Spec, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of each cell and seed at the step that its table reports (`Spec.steps`). Of
-    equal peaks the earliest counts."""
+    """Return the rows of each cell and seed at the step that its table reports (`Spec.steps`), the
+    earliest of equal peaks."""
     parts = []
     for table, part in rows.groupby("table", sort=False, dropna=False):
         chosen = spec.steps.get(str(table), "last")
@@ -121,7 +120,7 @@ def at_step(spec: Spec, rows: pd.DataFrame) -> pd.DataFrame:
 
 def _means(spec: Spec, part: pd.DataFrame) -> pd.Series:
     """Return for each row the mean of its run, metric and step over the benchmarks of
-    `Spec.averages`; NaN where one of them was not measured."""
+    `Spec.averages`; NaN where one is missing."""
     members = {name for names in spec.averages.values() for name in names}
     key = ["model", "method", "metric", "seed", "step"]
     value = part["value"].where(part["benchmark"].isin(members))
@@ -148,7 +147,7 @@ def one_run_each(
         runs = " and ".join(sorted(part["run_id"].unique()))
         messages.append(
             f"{table}, {model}, {method}, {benchmark}, seed {seed:g}: {runs} both have it, so "
-            "neither is used. Remove the folder of one"
+            "both are ignored. Remove the folder of one"
         )
     return rows[~twice], messages
 
@@ -163,8 +162,8 @@ def one_source_each(rows: pd.DataFrame, runs: pd.DataFrame) -> tuple[pd.DataFram
             dropped.append(part.index)
             messages.append(
                 f"{table}, {model}, {benchmark}: the runs read set {name} from {len(of)} sources, "
-                "so their prompts differ and none of them is used. Pin its revision and run those "
-                f"of one source again: {listed(of)}"
+                "so their prompts differ and all of them are ignored. Pin its revision and run "
+                f"those of one source again: {listed(of)}"
             )
     return rows.drop(index=rows.index[:0].append(dropped).unique()), messages
 
@@ -192,8 +191,7 @@ def averages(spec: Spec, rows: pd.DataFrame) -> list[pd.DataFrame]:
 
 
 def of_several_runs(spec: Spec, rows: pd.DataFrame, named: pd.DataFrame) -> list[pd.DataFrame]:
-    """Return the printed cells that several runs make together (`Spec.joined`), for each seed that
-    has all of them."""
+    """Return the printed cells that several runs make together, for each seed that has all."""
     how = {(table, metric): (by, of) for table, metric, by, of in spec.joined}
     own, parts = pd.MultiIndex.from_frame(rows[ROW]), []
     for (*row, metric), cell in named[named["several"]].groupby([*ROW, "metric"], sort=False):
@@ -219,12 +217,11 @@ def compare_cells(
 
     The interval is where one further run on the same problems, such as the printed one, would lie
     with 95 %: mean ± t_(S-1) s sqrt(1 + 1/S) over S seeds. With one seed, or seeds that are alike,
-    it is ± 1.96 sqrt(2 v), where v is a run's variance over samples plus its variance over seeds as
-    known from elsewhere (common/metrics/noise.py). Where the paper drew problems of its own
-    (`Spec.own_problems`), the variance of both runs over problems is added under the root. The
-    interval is always widened by half a unit of the printed last digit; a closed form has none. A
-    printed number inside it is "within noise"; a rerun on fewer problems than the benchmark has is
-    "partial".
+    it is ± 1.96 sqrt(2 v), where v is a run's variance over samples plus its known variance over
+    seeds (common/metrics/noise.py). Where the paper drew its own problems (`Spec.own_problems`),
+    the variance of both runs over problems is added under the root. The interval is widened by half
+    a unit of the printed last digit; a closed form has none. A printed number inside it is "within
+    noise"; a rerun on fewer problems than the benchmark has is "partial".
     """
     table = []
     measured, closed = by_cell(rerun), by_cell(exact)
@@ -249,7 +246,6 @@ def compare_cells(
 
 
 def by_cell(rows: pd.DataFrame) -> dict[tuple, list[dict]]:
-    """Return the rows of each CELL, one per seed."""
     found: dict[tuple, list[dict]] = {}
     if rows.empty:
         return found
@@ -298,16 +294,14 @@ def _exact(cell: dict, computed: list[dict]) -> dict:
 
 
 def _beside(cell: dict, value: float, half: float) -> dict:
-    """Return the rerun's number, its difference from the printed one, and whether it is within
-    `half` of it."""
     apart = value - cell["value"]
     verdict = "within noise" if abs(apart) <= half + 1e-9 else "differs"
     return {"rerun": value, "difference": apart, "verdict": verdict}
 
 
 def problems_of(spec: Spec, benchmark: str) -> int | None:
-    """Return the number of problems of a printed benchmark, for an average the sum over its
-    benchmarks; None where one of the numbers is not known."""
+    """Return the number of problems of a printed benchmark, or the sum over an average's
+    benchmarks; None if one is unknown."""
     sizes = [spec.problems.get(name) for name in spec.averages.get(benchmark, [benchmark])]
     known = [size for size in sizes if size is not None]
     return sum(known) if len(known) == len(sizes) else None
@@ -322,11 +316,10 @@ def not_reproducible(spec: Spec, printed: pd.DataFrame) -> list[str | None]:
 
 
 def _absent(refusal: str | None) -> dict:
-    """Return the columns of a printed cell without a rerun: its verdict and the reason."""
     nothing = {"run_ids": "", "state": ""}
     if refusal is not None:
         return {"verdict": "not reproducible", "reason": refusal} | nothing
-    return {"verdict": "not run", "reason": "no run of it is in the results"} | nothing
+    return {"verdict": "not run", "reason": "the results have no run of it"} | nothing
 
 
 def rounding(cell: dict) -> float:

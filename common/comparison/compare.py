@@ -1,14 +1,14 @@
-"""Compare a paper's published results with the rerun: verdicts on claims, printed cells next to
+"""Compare a paper's published results with the rerun: verdicts on claims, printed cells and their
 reruns, and where each number comes from.
 
     rlvr compare paper=NAME [results_dir=results]
 
 Prints the verdict on every claim and the printed cells that have a rerun, and writes claims, gaps,
-cells and comparison (.csv, .md) to <results_dir>/NAME/. With
-results_dir=results/reference it compares the committed results of the full grid.
+cells and comparison (.csv, .md) to <results_dir>/NAME/. results_dir=results/reference has the
+committed results of the full grid.
 
-Only result files are read, so this needs no model and no GPU and takes seconds. What cannot be read
-or cannot be a result is named by file and line in `left_out`; everything else is still compared.
+Only result files are read, so this takes seconds. What cannot be read is named by file and line as
+left out; everything else is still compared.
 """
 
 import sys
@@ -83,8 +83,8 @@ def main(words: list[str]) -> None:
 
 def compare(spec: Spec, root: Path) -> None:
     """Print the comparison, and write it to <root>/<paper>/: claims.csv, gaps.csv, cells.csv
-    (printed cells with a rerun), comparison.csv (all reruns), comparison.md, and,
-    where there is something in them, gains.csv and the paper's figures of cluster rows."""
+    (printed cells with a rerun), comparison.csv (all reruns), comparison.md and, if there are any,
+    gains.csv and figures."""
     from common.comparison import cluster_figures
     from common.comparison import text as compare_text
 
@@ -113,14 +113,13 @@ def compare(spec: Spec, root: Path) -> None:
         write_csv(folder / f"{name}.csv", table)
     made = cluster_figures.draw(spec, root, result.cells, result.cluster)
     write(page, compare_text.markdown(result) + cluster_figures.markdown(made))
-    print(f"all of it: {page}; tables (.csv) next to it")
+    print(f"all of it: {page} and the tables (.csv) beside it")
     if (folder / "figures").exists():
         print(f"figures:   {folder / 'figures'}")
     print(f"next:      rlvr report results_dir={quote(str(root))}")
 
 
 def assess(spec: Spec, root: Path) -> Comparison:
-    """Compare the finished runs below `root` with the paper."""
     home = ROOT / "papers" / spec.paper
     stated = load(home / "claims.yaml")
     printed, left_out = published_checked(home / "published")
@@ -200,8 +199,7 @@ def _on_a_laptop(spec: Spec, root: Path, stated: list[Claim], found: dict[str, G
 
 
 def _on_a_cluster(spec: Spec, root: Path, printed: pd.DataFrame, found: Gathering) -> Read:
-    """Return the results of the paper's cluster runs under the names of printed cells, with what
-    their logs give."""
+    """Return the results of the paper's cluster runs and of their logs, as printed cells."""
     whole, left_out = gathered(root, spec.paper, CLUSTER, found)
     named = naming_runs(spec.paper)
     names = other_names(named)
@@ -236,13 +234,11 @@ def _on_a_cluster(spec: Spec, root: Path, printed: pd.DataFrame, found: Gatherin
 
 
 def _together(parts: list[pd.DataFrame]) -> pd.DataFrame:
-    """Return the rows of all parts, in their order."""
     there = [part for part in parts if len(part)] or parts[:1]
     return pd.concat(there, ignore_index=True)
 
 
 def _selectors(stated: list[Claim]) -> list[dict]:
-    """Return the selectors of all claims on a laptop."""
     return [one for claim in stated if claim.laptop for one in claim.laptop.selectors]
 
 
@@ -256,8 +252,8 @@ def methods_of(stated: list[Claim]) -> set[str]:
 
 
 def summary(rows: dict[str, pd.DataFrame], runs: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per cell and scope: printed numbers as printed, and reruns as the mean over
-    seeds, with its standard error, at the last step or, on a cluster, at the step of the cell."""
+    """Return one row per cell and scope: printed numbers, and reruns as the mean over seeds, with
+    its standard error, at the last step or, on a cluster, at the step of the cell."""
     frames, states = [], provenance.states_of(runs)
     for scope, frame in rows.items():
         if frame.empty:

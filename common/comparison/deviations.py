@@ -1,12 +1,9 @@
-"""The deviations of each cluster row from its paper, as a section of the paper's README.
-
-`make docs` writes the section of every README.
+"""The deviations of each cluster row from its paper, as a section of the paper's README (`make
+docs`).
 
 The section lists each printed table, and each sweep of a figure, with the configurations that fill
-it and the numbers of its deviations. Then it lists the deviations: every printed setting
-(published/hyperparameters.csv) that differs from ours, and in which rows. Where none differs, it
-says of how many that were compared: what the paper does not print, in a table or in an equation, is
-a choice, and choices are in the README's own table.
+it, then every printed setting (published/hyperparameters.csv) that differs from ours, and in which
+rows. What the paper does not print is a choice, and choices are in the README's own table.
 """
 
 from collections.abc import Iterator
@@ -47,7 +44,7 @@ class Planned(NamedTuple):
 
 def planned(paper: str) -> list[Planned]:
     """Return every run of the cluster scales and of the scale `gpu` that belongs to a printed table
-    or figure, with its deviations from the paper. A run of several scales is listed once."""
+    or figure, once, with its deviations from the paper."""
     config = strict(Reproduce, compose(paper, [], "reproduce"))
     tables = set(published(ROOT / "papers" / paper / "published")["table"])
     tables |= set(other_names(naming_runs(paper))["of_table"])
@@ -68,8 +65,7 @@ def planned(paper: str) -> list[Planned]:
 def sampled_runs(
     config: Reproduce, sweep: Sweep
 ) -> Iterator[tuple[Experiment, EvalSampling | None]]:
-    """Yield the runs of a sweep's first seed, each with its evaluation settings; None where the
-    sweep does not evaluate it."""
+    """Yield the runs of a sweep's first seed with their evaluation settings; None without one."""
     runs = runs_of(config, replace(sweep, seeds=sweep.seeds[:1]))
     jobs: dict[tuple, list[Evaluate]] = {}
     for e in evaluations_of(runs, sweep) if sweep.benchmarks else ():
@@ -80,7 +76,6 @@ def sampled_runs(
 
 
 def sampled_of(jobs: list[Evaluate]) -> EvalSampling:
-    """Return the settings that the jobs of one model evaluate it with."""
     e = jobs[0]
     draws = {one.row.benchmark for one in jobs if DRAW in one.row.benchmark}
     count = len(draws) // max(1, len({name.split(DRAW)[0] for name in draws}))
@@ -152,7 +147,6 @@ def _none(rows: list[Planned]) -> str:
 
 
 def _some(rows: list[Planned]) -> str:
-    """Return the names of the first SHOWN rows, and how many more there are."""
     more = f" and {len(rows) - SHOWN} more" if len(rows) > SHOWN else ""
     return ", ".join(f"`{row.run.name}`" for row in rows[:SHOWN]) + more
 

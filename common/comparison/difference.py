@@ -10,12 +10,12 @@ of the paper's results, named as in `rlvr compare`:
     rlvr diff 'results/own/grpo-*' 'results/own/mine-*'
     rlvr diff 'F-GRPO (gamma=0.5)' GRPO paper=f_grpo results_dir=results/reference
 
-Above the table stands in what else A and B differ. Each line is a benchmark and a metric that both
-have: by default pass@k for the smallest k (pass@1) and for the largest k. Runs are read at their
-last step. The interval is over seeds and problems, both taken as random; runs with equal seeds are
-paired, and "1, 2" seeds are one of A and two of B. p is corrected for the number of lines in the
-table (Holm). With fewer than three seeds there is a difference but no interval. The mean of A alone
-has an interval by the same rules, and stands there for every metric unless `metrics` are given.
+The line above the table says what else differs between A and B. Each line is a benchmark and a
+metric that both have: by default pass@k for the smallest k (pass@1) and for the largest k. Runs are
+read at their last step. The interval is over seeds and problems, both taken as random; runs with
+equal seeds are paired, and "1, 2" seeds are one of A and two of B. p is corrected for the number of
+lines in the table (Holm). An interval needs three seeds. For A alone, every metric has its mean
+unless `metrics` are given.
 
 For two evaluations (`rlvr evaluate`, `rlvr rescore`) it also says what lies behind a difference:
 the problems, the samples and their settings, the extraction of answers, truncation, the verifier.
@@ -78,13 +78,13 @@ def main(words: list[str]) -> None:
 
 
 def _option(word: str) -> bool:
-    """Return whether a word sets an option. The name of a method may have an = too."""
+    """Return whether a word sets an option; the name of a method may have an = too."""
     return word.partition("=")[0] in WORDS
 
 
 def apart(a: list[Path], b: list[Path]) -> dict[str, str]:
-    """Return the settings next to the method in which two sets of training runs differ, with the
-    values of A and of B. Of base models those of equal seeds are compared."""
+    """Return the settings besides the method that differ between two sets of training runs, with
+    the values of both."""
     runs = ([run for run in side if "optim" in config_of(run)] for side in (a, b))
     sides = [{config_of(run).get("seed"): settings(run) for run in side} for side in runs]
     shared, found = [seed for seed in sides[0] if seed in sides[1]], {}
@@ -101,8 +101,8 @@ Side = tuple[pd.DataFrame, pd.DataFrame]  # rows of one method, one run per seed
 
 def differences(a: Side, b: Side, metrics: list[str]) -> pd.DataFrame:
     """Return claims.GAPS of A - B, with value_a and value_b, for each benchmark and metric that
-    both have. Without `metrics`, these are pass@k for the smallest and the largest shared k. Raises
-    UserError where A and B have nothing in common, or one has a seed twice."""
+    both have: of `metrics`, or pass@k for the smallest and the largest shared k. Raises UserError
+    where A and B have nothing in common, or one has a seed twice."""
     wanted = _common(a[0], b[0], metrics)
     sides = [(tidy(rows), indexed(counts)) for rows, counts in (a, b)]
     lines = []
@@ -120,9 +120,8 @@ def differences(a: Side, b: Side, metrics: list[str]) -> pd.DataFrame:
 
 
 def means(side: Side, metrics: list[str]) -> pd.DataFrame:
-    """Return claims.GAPS, and `seeds`, of the mean of each benchmark and metric, or of `metrics`:
-    over seeds, and over problems where their counts are there. Raises UserError for a metric that
-    is not there, and where a seed is there twice."""
+    """Return claims.GAPS, and `seeds`, of the mean of each benchmark and metric (of `metrics`).
+    Raises UserError for an unknown metric, and for a repeated seed."""
     known = side[0].dropna(subset=["value"])
     for name in metrics:
         one_of("metrics", name, known["metric"].unique())
@@ -153,7 +152,7 @@ def _common(a: pd.DataFrame, b: pd.DataFrame, metrics: list[str]) -> list[tuple[
         ks = [m for name, m in both if name == benchmark and m.startswith("pass@")]
         ks = sorted((m for m in ks if m[5:].isdecimal()), key=lambda m: int(m[5:]))
         wanted += [(benchmark, metric) for metric in dict.fromkeys(ks[:1] + ks[-1:])]
-    require(bool(wanted), "diff", "A B", "no benchmark has pass@k on both sides")
+    require(bool(wanted), "diff", "A B", "have no pass@k of one benchmark in common")
     return wanted
 
 
@@ -198,7 +197,6 @@ def reasons(a: Path, b: Path) -> dict[str, str]:
 
 
 def _changed(a: dict, b: dict) -> str:
-    """Return, as text, the keys that differ in two configurations."""
     words = [f"{key} {a.get(key)} and {b.get(key)}" for key in a | b if a.get(key) != b.get(key)]
     return f": {', '.join(words)}" if words else ""
 
@@ -216,7 +214,6 @@ def _runs(pattern: str) -> list[Path]:
 
 
 def _of_runs(runs: list[Path]) -> Side:
-    """Return the rows and counts of these runs."""
     found, _ = collect(runs)
     same = {"table": "", "model": "", "method": ""}
     rows, counts = [], []
@@ -232,7 +229,6 @@ def _of_runs(runs: list[Path]) -> Side:
 
 
 def _of_paper(methods: list[str], given: dict[str, str]) -> list[Side]:
-    """Return the rows and counts of each of one or two methods in a table of a paper's results."""
     paper, root = known_paper(given["paper"]), Path(given["results_dir"])
     one_of("scope", given["scope"], RERUNS)
     whole, _ = gathered(root, paper, given["scope"], gather(root, paper))

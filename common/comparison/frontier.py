@@ -1,11 +1,9 @@
-"""Diversity at equal accuracy. Without this comparison, a slower learner looks as if it preserved
-diversity.
+"""Diversity at equal accuracy: without it, a slower learner looks as if it preserved diversity.
 
-A run's frontier is its diversity as a function of how far its pass@1 has risen above the pass@1 of
-its own base model. It is read where the run first rises so far, linearly between checkpoints. The
-run's area is the mean of its frontier over LEVELS. A level that a run does not reach is missing. So
-is a level that it reaches before its first checkpoint, since nothing was measured between that and
-the base model (docs/evidence.md). Two runs are compared on the levels that both have.
+A run's frontier is its diversity as a function of how far its pass@1 has risen above its base
+model's. It is read where the run first rises so far, linearly between checkpoints. The run's area
+is the mean of its frontier over LEVELS. A level that a run does not reach, or reaches before its
+first checkpoint, is missing (docs/evidence.md). Two runs are compared on the levels that both have.
 """
 
 from __future__ import annotations
@@ -85,7 +83,7 @@ def curves(counts: pd.DataFrame) -> dict[tuple[str, str], Runs]:
 
 def percent(c: np.ndarray, n: np.ndarray) -> np.ndarray:
     """Return pass@k in percent for each of KS, (R, K), from correct counts and samples (R,); NaN
-    where there are fewer than k samples."""
+    for fewer than k samples."""
     shares = np.full((len(c), len(KS)), np.nan)
     for i, k in enumerate(KS):
         shares[n >= k, i] = 100 * pass_at_k(c[n >= k], n[n >= k], [k])[:, 0]
@@ -109,8 +107,8 @@ def crossings(rise: np.ndarray) -> np.ndarray:
 
 
 def interpolated(values: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Return the values (T, P) at `places` between checkpoints, (L, P); NaN at NaN. With one column
-    of places for each column of values, (L, P), each is read at its own."""
+    """Return the values (T, P) at `places` between checkpoints, (L, P), one column of places for
+    each column of values; NaN at NaN."""
     known = np.nan_to_num(places)
     i = np.minimum(known.astype(int), len(values) - 2)
     low, high = (np.take_along_axis(values, i + step, axis=0) for step in (0, 1))
@@ -119,8 +117,7 @@ def interpolated(values: np.ndarray, places: np.ndarray) -> np.ndarray:
 
 def readings(curve: Curve, measure: tuple[str, str]) -> tuple[np.ndarray, np.ndarray]:
     """Return the measure at each of LEVELS: of every problem, (L, P), and its mean over problems in
-    each of B draws of the natural problems, (L, B). NaN as in `crossings`. There are as many draws
-    as natural problems, and all runs have the same draws."""
+    each of B draws of the B natural problems, (L, B), the same in all runs."""
     accuracy, values = curve.values[ACCURACY], curve.values[measure]
     size = accuracy.shape[1]
     weights = np.random.default_rng(0).multinomial(size, np.full(size, 1 / size), size).T / size
@@ -134,9 +131,8 @@ def readings(curve: Curve, measure: tuple[str, str]) -> tuple[np.ndarray, np.nda
 @dataclass(frozen=True)
 class Area:
     """The mean of a run's frontier over `levels`, as values whose mean over the benchmarks' means
-    is the area, and whose spread is that of the problems. Both are random: the problems of the
-    measure, and the natural ones, which say where a level lies and are the same in every run. So a
-    value stands for each problem of the measure, and one for each draw of the natural problems."""
+    is the area, and whose spread is that of the problems. The problems of the measure are random,
+    and so are the natural ones, which say where a level lies; each has a value."""
 
     values: np.ndarray  # (P + B,), or (B,) for a measure of the natural problems themselves
     strata: tuple[str, ...]  # the benchmark of each value
@@ -150,9 +146,9 @@ class Area:
 def areas(
     pair: tuple[Runs, Runs], measure: tuple[str, str]
 ) -> tuple[tuple[dict[int, Area], dict[int, Area]], bool]:
-    """Return (both sides' areas by seed; whether they can be compared). A seed's levels are the
-    ones that both of its runs can be read at. A seed with fewer than LEAST_LEVELS is left out, and
-    a comparison needs MIN_SEEDS seeds and two thirds of those that ran."""
+    """Return (both sides' areas by seed; whether they can be compared). A seed's levels are those
+    that both of its runs can be read at. It needs LEAST_LEVELS, and a comparison MIN_SEEDS seeds
+    and two thirds of those that ran."""
     found: tuple[dict[int, Area], dict[int, Area]] = ({}, {})
     shared = sorted(set(pair[0]) & set(pair[1]))
     for seed in shared:
@@ -171,9 +167,8 @@ def areas(
 def _area(own: np.ndarray, drawn: np.ndarray, benchmark: str, levels: tuple[int, ...]) -> Area:
     """Return the area of one run from its value for each problem, (P,), and for each of B draws of
     the B natural problems, (B,). The deviation of a draw times B / sqrt(B - 1) stands for a
-    problem: the variance of a mean of B values is theirs over B, and that of a bootstrap's draws is
-    too small by (B - 1) / B. The mean of a measure of natural problems is drawn with them, so the
-    draws are all of its spread."""
+    problem: a mean of B values has their variance over B, and a bootstrap's is too small by (B - 1)
+    / B. A measure of natural problems is drawn with them, so the draws are all of its spread."""
     size = len(drawn)
     deviations = size / np.sqrt(max(size - 1, 1)) * (drawn - drawn.mean())
     if benchmark == ACCURACY[0]:
@@ -187,10 +182,9 @@ Areas = dict[tuple, tuple[tuple, np.ndarray]]  # COUNTED -> (problems, percent o
 
 
 def at_equal_accuracy(counts: pd.DataFrame, tables: Sequence[str]) -> tuple[pd.DataFrame, Areas]:
-    """Return (result rows of diversity at equal accuracy, by seed; the same by problem) for each
-    of `tables` that is called "A vs B at equal pass@1". B may be LOWER_GRPO. A pair that cannot be
-    compared has rows without a value, and the metric's name says why; a pair that was not run has
-    none. A seed whose base model was not run is left out."""
+    """Return (result rows of diversity at equal accuracy, by seed; the same by problem) for each of
+    `tables` called "A vs B at equal pass@1"; B may be LOWER_GRPO. A pair that cannot be compared
+    has rows without a value, whose metric says why; a pair or seed that was not run has none."""
     named = {table: found for table in tables if (found := AT_EQUAL.fullmatch(table))}
     if not named or counts.empty:
         return pd.DataFrame(columns=COLUMNS), {}
@@ -220,8 +214,7 @@ def at_equal_accuracy(counts: pd.DataFrame, tables: Sequence[str]) -> tuple[pd.D
 
 
 def pass_at_k_rows(rows: pd.DataFrame, counts: pd.DataFrame) -> pd.DataFrame:
-    """Return `rows` with the rows of pass@k and of distinct right answers that the counts give
-    instead of their own."""
+    """Return `rows` with pass@k and distinct right answers taken from the counts."""
     shares = percent(counts["c"].to_numpy(), counts["n"].to_numpy())
     values = {f"pass@{k}": shares[:, i] for i, k in enumerate(KS)}
     values["distinct_correct"] = counts["distinct"].to_numpy(float)

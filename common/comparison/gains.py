@@ -1,8 +1,7 @@
-"""Gains: for each printed pair of a method and its baseline, the rerun's gain next to the printed
-one, on the same problems.
+"""Gains: for each printed pair of a method and its baseline, the rerun's gain and the printed one.
 
-`p_samples` next to each gain is F-GRPO's App. I: do these two finished models differ when samples
-are drawn again? It does not account for seeds, so no verdict rests on it.
+`p_samples` is F-GRPO's App. I: do these two finished models differ when samples are drawn again? It
+does not account for seeds, so verdicts do not rest on it.
 """
 
 import numpy as np
@@ -54,8 +53,7 @@ def gains(
 
 
 def printed_pairs(spec: Spec, printed: pd.DataFrame) -> pd.DataFrame:
-    """Return the printed pairs that can be rerun, with their printed gain and `rounding`, the most
-    by which rounding may have changed it."""
+    """Return the printed pairs that can be rerun, with their printed gain and its `rounding`."""
     parts = []
     printed = printed[[reason is None for reason in not_reproducible(spec, printed)]]
     rounded = printed.assign(rounding=[rounding(row) for row in printed.to_dict("records")])
@@ -71,9 +69,9 @@ def printed_pairs(spec: Spec, printed: pd.DataFrame) -> pd.DataFrame:
 
 def verdict(printed: float, low: float, high: float, rerun: Interval) -> str:
     """Return the verdict on a gain. If the printed gain lies in low..high: "agrees" where the
-    rerun's gain differs from 0 (p < 0.05) and has the printed sign, else "cannot tell". If it lies
-    outside: "opposite" where the rerun's gain differs from 0 and has the other sign, "larger" where
-    it is farther from 0 than the printed one and not of the other sign, else "smaller"."""
+    rerun's differs from 0 (p < 0.05) with the printed sign, else "cannot tell". If it lies outside:
+    "opposite" where the rerun's differs from 0 with the other sign, "larger" where it is farther
+    from 0 and not of the other sign, else "smaller"."""
     there = rerun.p(0) < 0.05
     if low - 1e-9 <= printed <= high + 1e-9:
         return AGREES if there and rerun.value * printed > 0 else CANNOT_TELL
@@ -84,7 +82,6 @@ def verdict(printed: float, low: float, high: float, rerun: Interval) -> str:
 
 
 def _sides(one: dict, measured: dict) -> tuple[list[dict], list[dict]] | None:
-    """Return the rows of both methods in a cell, one per seed; None where a method was not run."""
     keys = (
         (one["table"], one["model"], one[name], one["benchmark"], one["metric"])
         for name in ("method", "baseline")
@@ -94,8 +91,8 @@ def _sides(one: dict, measured: dict) -> tuple[list[dict], list[dict]] | None:
 
 
 def _gain(spec: Spec, one: dict, a: list[dict], b: list[dict]) -> dict:
-    """Return the rerun's gain, its interval and its verdict. Runs with the same seeds are paired
-    from MIN_SEEDS shared seeds on."""
+    """Return the rerun's gain, its interval and its verdict. MIN_SEEDS shared seeds pair the
+    runs."""
     values_a, values_b = ({row["seed"]: row["value"] for row in x} for x in (a, b))
     both = sorted(set(values_a) & set(values_b))
     printed_problems = spec.own_problems.get(one["benchmark"])
@@ -130,9 +127,7 @@ def _p_samples(one: dict, find: Find) -> float:
 
 def subsampling_p(a: Found, b: Found) -> float:
     """Return the p-value of F-GRPO's App. I test of a - b, for n >= 2k, with DRAWS of m = n / 4 of
-    the n samples; NaN where it does not apply. The finished runs and the problems are fixed and
-    only samples are drawn again. The problems of all shared seeds' pairs of runs are tested
-    together."""
+    the n samples and the shared seeds' problems together; NaN where it does not apply."""
     if a.counts is None or b.counts is None or (a.n, a.k, a.problems) != (b.n, b.k, b.problems):
         return np.nan
     shared = sorted(set(a.seeds) & set(b.seeds))

@@ -1,5 +1,5 @@
-"""The rows, counts and provenance of a paper's finished runs. They are gathered once, written as
-tables, and read from these tables where the run folders are not there."""
+"""The rows, counts and provenance of a paper's finished runs: gathered once, written as tables, and
+read from these where the run folders are missing."""
 
 import filecmp
 import gzip
@@ -45,9 +45,8 @@ class Gathering:
     left_out: list[str] = field(default_factory=list)  # what was left out and why
 
     def write(self, root: Path, paper: str) -> None:
-        """Write metrics.csv.gz, counts.csv.gz and runs.csv to <root>/<paper>/<scope>/. For a scope
-        without a run nothing is written, so tables without their run folders (results/reference/)
-        stay."""
+        """Write metrics.csv.gz, counts.csv.gz and runs.csv to <root>/<paper>/<scope>/ for each
+        scope with a run, so tables without run folders (results/reference/) stay."""
         for scope, one in self.scopes.items():
             folder = root / paper / scope
             write_csv(folder / "metrics.csv.gz", one.rows)
@@ -100,9 +99,8 @@ def gather(root: Path, paper: str) -> Gathering:
 
 
 def _superseded(configs: dict[Path, dict]) -> dict[Path, str]:
-    """Return the evaluations that another one supersedes, each with a message. The other one has
-    the same checkpoint choice of the same training run, but more steps to choose from or more
-    samples."""
+    """Return the evaluations that another one supersedes, each with a message: the same checkpoint
+    choice of the same training run, with more steps to choose from or more samples."""
     groups: dict[str, list[Path]] = {}
     for run, config in configs.items():
         sampling, row = config.get("sampling") or {}, config.get("row") or {}
@@ -128,7 +126,7 @@ def _superseded(configs: dict[Path, dict]) -> dict[Path, str]:
 
 def _had(folder: Path) -> set[str]:
     """Return the runs that the stored tables of a scope were gathered from; none for tables that
-    came without run folders, which have no runs.csv or that of the committed ones."""
+    came without run folders, which have no runs.csv or the committed one."""
     file, committed = folder / "runs.csv", REFERENCE.joinpath(*folder.parts[-2:], "runs.csv")
     if not file.exists() or (committed.exists() and filecmp.cmp(file, committed, shallow=False)):
         return set()
@@ -139,8 +137,7 @@ def gathered(
     root: Path, paper: str, scope: str, found: Gathering | None = None
 ) -> tuple[Gathered, list[str]]:
     """Return (the results of a scope, what was left out of its stored tables). The results are
-    those in `found`, or else the stored tables, empty where there are none or where no run folder
-    that they were gathered from counts any more."""
+    those in `found`, else the stored tables, unless the folders behind them are gone."""
     if found is not None and scope in found.scopes:
         return found.scopes[scope], []
     folder = root / paper / scope
@@ -177,7 +174,6 @@ def of_study(
 
 
 def joined(one: Gathered, other: Gathered) -> Gathered:
-    """Return the results of both."""
     parts = []
     for name in ("rows", "counts", "runs"):
         both = [getattr(x, name) for x in (one, other)]

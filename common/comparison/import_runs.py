@@ -6,9 +6,9 @@
 
 A file is CSV, plain or gzipped, with one row per problem: problem_id, n (samples) and c (how many
 were correct), and the columns table, model, method, benchmark, seed and step; a column with the
-same value everywhere may be given on the command line instead (docs/data.md). `files` may be
-a folder of such files too. Two files are never merged into one evaluation, and nothing is written
-unless every row can be used.
+same value everywhere may be given on the command line instead (docs/data.md). `files` may be a
+folder of such files too. Two files are never merged into one evaluation, and all rows must be
+usable before any is written.
 """
 
 import glob
@@ -59,8 +59,8 @@ def main(words: list[str]) -> None:
 
 
 def matching(pattern: str) -> list[str]:
-    """Return the files that `pattern` names: a path, a folder of .csv and .csv.gz files, or a glob.
-    Where nothing matches, its brackets are taken to be parts of names."""
+    """Return the files that `pattern` names: a path, a folder of .csv and .csv.gz files, or a glob,
+    whose brackets may also be parts of names."""
     path = Path(pattern)
     if path.is_dir():
         return sorted(str(file) for end in ("*.csv", "*.csv.gz") for file in path.glob(end))
@@ -75,9 +75,9 @@ def import_runs(
 ) -> list[Path]:
     """Write one run folder for each table, model, method and seed in `files`. Return the folders.
 
-    `fixed`: columns with the same value everywhere. Raises UserError, before anything is written,
-    for a file that cannot be read, a column that is missing, and each row that cannot be used, by
-    file and line; and for an evaluation that two files hold, or that `root` has already.
+    `fixed`: columns with the same value everywhere. Raises UserError, before it writes, for an
+    unreadable file, a missing column and each unusable row, by file and line; and for an evaluation
+    that two files hold, or that `root` has already.
     """
     home = ROOT / "papers" / known_paper(paper)
     one_of("scope", scope, ("laptop", "cluster"))
@@ -95,7 +95,7 @@ def import_runs(
             raise UserError(
                 f"{' and '.join(part['file'].unique())}: both hold {_which(key)}. Import files of "
                 "two models, seeds or reruns one at a time, with model=, method=, seed= or step=; "
-                "leave out a copy; join the parts of one evaluation into one file"
+                "leave copies out, and join the parts of one evaluation into one file"
             )
     about = {"paper": paper, "scope": scope, "imported": {"source": source, "files": hashes(files)}}
     runs = [(part, *_named(about, part)) for _, part in counts.groupby(RUN, sort=False)]
@@ -104,8 +104,8 @@ def import_runs(
 
 
 def read_file(path: Path, fixed: dict[str, str]) -> pd.DataFrame:
-    """Return the counts in a file, with the columns NEEDED. Raises UserError for a file that cannot
-    be read, is one of KINDS, lacks a column or a value, has an unknown column, or contradicts
+    """Return the counts in a file, with the columns NEEDED. Raises UserError for a file that is
+    unreadable, is one of KINDS, lacks a column or value, or has an unknown column or one against
     `fixed`."""
     require(not path.is_dir(), "files", path, f"is a folder; give its files, as in '{path}/*.csv'")
     try:
@@ -117,10 +117,10 @@ def read_file(path: Path, fixed: dict[str, str]) -> pd.DataFrame:
         frame = pd.read_csv(path, dtype={"problem_id": str})
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise UserError(f"{path}: cannot be read ({error})") from error
-    require(not frame.empty, "files", path, "has no row")
+    require(not frame.empty, "files", path, "is empty")
     for name, value in fixed.items():
         if name in frame and (frame[name].astype(str) != value).any():
-            raise UserError(f"{path}: {name}={value} was given, and the file has others; drop one")
+            raise UserError(f"{path}: {name}={value} was given, but the file differs; drop one")
         frame[name] = value
     known = [*NEEDED, "distinct"]
     unknown = [name for name in frame if name not in known]
@@ -140,8 +140,8 @@ def _which(key: tuple) -> str:
 
 
 def _require_new(root: Path, paper: str, counts: pd.DataFrame, own: set[Path]) -> None:
-    """Raise UserError for an evaluation that a finished run has which is none of `own`: of two runs
-    of one cell, neither would count."""
+    """Raise UserError for an evaluation that a finished run outside `own` has: of two runs of one
+    cell, neither would count."""
     given = set(counts[EVALUATION].itertuples(index=False, name=None))
     for run in finished_runs(root, paper)[0].keys() - own:
         rows = read_csv(run / "metrics.csv")[EVALUATION].dropna().astype({"seed": int, "step": int})
@@ -153,7 +153,6 @@ def _require_new(root: Path, paper: str, counts: pd.DataFrame, own: set[Path]) -
 
 
 def _named(about: dict, counts: pd.DataFrame) -> tuple[str, dict]:
-    """Return run_id and config of the run of one table, model, method and seed."""
     row = counts[RUN].iloc[0].to_dict()
     config = {
         "paper": about["paper"],
@@ -169,7 +168,6 @@ def _named(about: dict, counts: pd.DataFrame) -> tuple[str, dict]:
 
 
 def _write(run: Run, counts: pd.DataFrame) -> Path:
-    """Write the run folder. Return it."""
     if run.done:
         run.close()
         return run.path

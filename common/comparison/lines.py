@@ -32,15 +32,15 @@ def _flat(node: dict, prefix: str = "") -> dict[str, object]:
 
 
 def differing(several: Sequence[dict[str, object]]) -> list[str]:
-    """Return the keys whose values differ; a key that is not there has the value None."""
+    """Return the keys whose values differ; a missing key has the value None."""
     keys = dict.fromkeys(key for one in several for key in one)
     return [key for key in keys if any(x.get(key) != several[0].get(key) for x in several)]
 
 
 def placed(x: Experiment) -> Experiment:
-    """Return `x` as the sweeps of its paper show it. A run that a sweep trains, whatever the seed,
-    gets the scope, table and label that it has there. Any other run with a sweep's table and label
-    is named after what differs from the sweep's runs, so that no claim reads it."""
+    """Return `x` as the sweeps of its paper show it: a run that a sweep trains gets the scope,
+    table and label that it has there. Another run with a sweep's table and label is named after
+    what differs from the sweep's runs, so that no claim reads it."""
     from common.sweeps.plan import planned, run_name  # imported here: it loads torch
 
     seeds, name = [x.seed], x.name
@@ -84,7 +84,6 @@ def labelled(runs: Sequence[Path]) -> dict[Path, str]:
 
 
 def _said(own: dict[str, object], keys: list[str]) -> list[str]:
-    """Return the settings `keys` of a run as text, of many the first two."""
     said = [f"{key}={own.get(key)}" for key in keys if key != BASE_SEED]
     more = f"{len(said) - 2} more settings ({config_hash(own)})"
     return said if len(said) <= 3 else [*said[:2], more]

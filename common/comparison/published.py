@@ -1,7 +1,6 @@
-"""The printed cells of a paper: papers/<paper>/published/table*.csv.
-
-A cell's column `run` names the row (named experiment configuration) whose run is its rerun, or the
-rows whose runs make it together, separated by ";". It is empty where no row does."""
+"""The printed cells of a paper: papers/<paper>/published/table*.csv. A cell's column `run` names
+the row (named experiment configuration) whose run is its rerun, or several rows, separated by ";",
+whose runs make it together."""
 
 import re
 from functools import cache
@@ -55,8 +54,8 @@ def reruns_of(paper: str, cells: pd.DataFrame) -> set[tuple[str, str]]:
 
 @cache
 def naming_runs(paper: str) -> pd.DataFrame:
-    """Return the printed cells that name a run, or several, once for each of these, with the
-    columns OF_RUN. `several`: the cell is made of several runs."""
+    """Return the printed cells that name a run, once for each run that they name, with the columns
+    OF_RUN; `several` marks cells made of several runs."""
     printed = published(ROOT / "papers" / paper / "published")
     if "run" not in printed:  # a paper that was just begun
         printed = printed.assign(run=None)
@@ -68,11 +67,10 @@ def naming_runs(paper: str) -> pd.DataFrame:
 
 
 def other_names(named: pd.DataFrame) -> pd.DataFrame:
-    """Return those of the printed rows (`naming_runs`) whose run has its results under another
-    table or method: ROW, OF_RUN, `suffix`, `step` and `as_benchmark`. A row whose benchmarks are
-    named "NAME, step N" has the results of `step` N, with this `suffix` to their benchmarks. A row
-    with another run for each benchmark has each run's one benchmark under the printed name
-    `as_benchmark`. For any other row, which has all results of its run, these are missing."""
+    """Return the printed rows (`naming_runs`) whose run has its results under another table or
+    method: ROW, OF_RUN, `suffix`, `step` and `as_benchmark`. Benchmarks named "NAME, step N" have
+    the results of `step` N, with this `suffix`. A row with another run for each benchmark has each
+    run's one benchmark as `as_benchmark`. Other rows lack these values."""
     cells = named[~named["several"]]
     at = cells["benchmark"].astype(str).str.extract(r"(, step (\d+))$")
     many = cells.groupby(ROW, sort=False)["run"].transform("nunique") > 1

@@ -38,7 +38,7 @@ class Refused:
 @dataclass(frozen=True)
 class Curve:
     """A panel with curves along training: `column` of each step's log (metrics.jsonl) or, without
-    it, the result rows of `metric` on `benchmark`. A metric may be a pattern: "srank, step *"."""
+    it, the result rows of `metric`, which may be a pattern ("srank, step *"), on `benchmark`."""
 
     title: str
     column: str = ""
@@ -50,15 +50,14 @@ class Curve:
     def __post_init__(self):
         logged = bool(self.column)
         one = f"{self.title}: column"
-        require(logged != bool(self.metric), one, self.column, "give it, or else a metric")
-        remedy = "leave it out, only a logged column is averaged"
+        require(logged != bool(self.metric), one, self.column, "give either a column or a metric")
+        remedy = "leave it out; only a logged column is averaged"
         require(logged or self.ema == 1, f"{self.title}: ema", self.ema, remedy)
 
 
 @dataclass(frozen=True)
 class Cells:
-    """A panel with printed cells of `benchmark`: those of `metric` by method or, without a metric,
-    pass@k by k."""
+    """A panel with printed cells of `benchmark`: of `metric` by method, or pass@k by k."""
 
     benchmark: str
     metric: str = ""
@@ -129,16 +128,15 @@ class Stated:
 
 @dataclass(frozen=True, kw_only=True)
 class Spec(Stated):
-    """The content of a paper's comparison: what its compare.yaml states, with the sizes of
-    `evaluated` among its `problems`."""
+    """What compare.yaml states, with the sizes of `evaluated` among its `problems`."""
 
     paper: str
 
 
 @cache
 def spec_of(paper: str) -> Spec:
-    """Return the content of papers/<paper>/compare.yaml. Raises UserError if it cannot be read, if
-    a key or value is wrong, or if a function that it names cannot be imported."""
+    """Return the content of papers/<paper>/compare.yaml. Raises UserError if it cannot be read, a
+    key or value is wrong, or a function that it names cannot be imported."""
     path = ROOT / "papers" / paper / "compare.yaml"
     given = read(path)
     try:
@@ -153,7 +151,6 @@ def spec_of(paper: str) -> Spec:
 
 
 def matches(frame: pd.DataFrame, where: Where) -> pd.Series:
-    """Return which rows have all the values of `where`."""
     match = pd.Series(True, frame.index)
     for column, value in where.items():
         match &= frame[column].isin(value if isinstance(value, list) else [value])

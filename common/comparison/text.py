@@ -1,9 +1,6 @@
-"""A comparison as text: for a terminal and in markdown.
-
-Every table of numbers is a Grid: one line per model, method and kind of number, one column per
-benchmark and metric, both in the order of their source. A printed cell shows the printed value, the
-rerun, and the gain of the rerun over the rerun of its baseline.
-"""
+"""A comparison as text: for a terminal and in markdown. Every table of numbers is a Grid: one line
+per model, method and kind of number, one column per benchmark and metric. A printed cell shows the
+printed value, the rerun, and the rerun's gain over its baseline."""
 
 from __future__ import annotations
 
@@ -62,7 +59,7 @@ class Grid:
 
 def grid(title: str, cells: Iterable[GridCell], order: Iterable[str] = ()) -> Grid:
     """Return the cells laid out by model, method and kind, with columns as in `order`, then as they
-    appear. If there is one model, it stands in the title."""
+    appear. A single model stands in the title."""
     rows: dict[tuple[str, str], dict[str, dict[str, str]]] = {}
     for model, method, column, texts in cells:
         rows.setdefault((model, method), {})[column] = texts
@@ -92,8 +89,7 @@ def as_markdown(one: Grid) -> str:
 
 
 def printed_tables(cells: pd.DataFrame, gains: pd.DataFrame) -> dict[str, Grid]:
-    """Return the printed tables that have a rerun, by name. gains: as in gains.csv, may be
-    empty."""
+    """Return the printed tables that have a rerun, by name; gains: as in gains.csv."""
     key = ["table", *CELL]
     of = {tuple(row[name] for name in key): row for row in reversed(_objects(gains))}
     again = cells.groupby("table")["rerun"].transform("count") > 0
@@ -111,7 +107,6 @@ def printed_tables(cells: pd.DataFrame, gains: pd.DataFrame) -> dict[str, Grid]:
 
 
 def _texts(row: dict, gain: dict, digits: int) -> dict[str, str]:
-    """Return what a printed cell shows: printed, rerun, gain."""
     again = rounded(row["rerun"], digits)
     if again:
         again += GONE if row["state"] in GREY else MARKS.get(row["verdict"], "")
@@ -123,7 +118,6 @@ def _texts(row: dict, gain: dict, digits: int) -> dict[str, str]:
 
 
 def legend(shown: Iterable[Grid]) -> str:
-    """Return what the marks in these tables mean."""
     ends = {word[-1] for one in shown for line in one.lines for word in line[one.names :] if word}
     return "; ".join(f"{mark} {text}" for mark, text in LEGEND.items() if mark in ends)
 
@@ -143,7 +137,6 @@ def means(title: str, frame: pd.DataFrame, columns: Columns) -> Grid:
 
 
 def markdown(x) -> str:
-    """Return the comparison as markdown."""
     parts = [f"# {x.spec.title}: published and rerun\n", gains_text(x.gains), "## Claims\n"]
     parts += [claim_text.to_markdown(x.verdicts), "\n## Published cells\n", counted(x.cells)]
     parts.append(without_effect(x) + "\n")
@@ -170,7 +163,7 @@ def markdown(x) -> str:
 
 def headlines(x, claims: list[Claim], stored: Path) -> Table:
     """Return the paper's headline claims for a terminal: a line for each scale that a claim was
-    rerun at, or one for a claim that was not. `stored`: the paper's committed results."""
+    rerun at, or one. `stored`: the paper's committed results."""
     title = f"{x.spec.title}: differences, with 95 % intervals over seeds"
     table = Table(*HEADLINE, title=title, box=box.SIMPLE_HEAD)
     mine, theirs, known = x.verdicts.set_index("id"), x.verdicts.iloc[:0], x.gaps.iloc[:0]
@@ -194,8 +187,7 @@ def headlines(x, claims: list[Claim], stored: Path) -> Table:
 
 
 def effect(gaps: pd.DataFrame, claim: str, scope: str, verdict: str = "") -> str:
-    """Return the first comparison behind a claim, or the mean of all, with its interval and seeds,
-    and of how many; "" if there is none."""
+    """Return the first comparison behind a claim, or the mean of all, with interval and seeds."""
     found = gaps[(gaps["claim"] == claim) & (gaps["scope"] == scope)]
     if found.empty:
         return ""
@@ -223,8 +215,7 @@ def terminal(x) -> str:
 
 
 def without_effect(x) -> str:
-    """Return what share of cells would be within noise if no method worked; "" if nothing is
-    known."""
+    """Return what share of cells would be within noise if no method worked; "" if unknown."""
     found = stored(x.spec.paper)
     found = found[(found["claim"] == CELLS) & (found["world"] == NONE)]
     known = found.loc[found["seeds"] == x.cells["n_seeds"].min(), "holds"]
@@ -254,7 +245,6 @@ def gains_text(gains: pd.DataFrame) -> str:
 
 
 def gain_line(row: dict) -> tuple[str, str]:
-    """Return (the verdict on a gain, the rest of its line)."""
     interval = f"[{_short(row['low'])}, {_short(row['high'])}]"
     where = f" {row['table']} {row['model']} {row['method']} over {row['baseline']}, "
     where += f"{row['benchmark']} {row['metric']}: printed {row['printed']:+.3g}, "
@@ -287,7 +277,6 @@ def apart(cells: pd.DataFrame) -> list[tuple[str, str]]:
 
 
 def notes(x) -> list[str]:
-    """Return the section on the paper's inconsistencies."""
     lines = []
     for row in x.notes.to_dict("records"):
         one = {name: escaped(_plain(value)) for name, value in row.items()}
@@ -326,7 +315,6 @@ def _objects(frame: pd.DataFrame) -> list[dict]:
 
 
 def _plain(value: object) -> str:
-    """Return the text of a cell on one line."""
     return "" if value is None or value != value else " ".join(str(value).split())
 
 

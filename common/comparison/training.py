@@ -12,9 +12,8 @@ PHASES = {"first": (0, 0.1), "middle": (0.4, 0.6), "last": (0.9, 1)}  # shares o
 
 
 def logs(root: Path, paper: str, rows: pd.DataFrame) -> Iterator[tuple[pd.Series, pd.DataFrame]]:
-    """Yield (run, log) for every run of the result rows that logged a step and whose folder is
-    there. run: table, model, method, seed and (last) step, named by the run_id; log: the rows of
-    metrics.jsonl."""
+    """Yield (run, log) for every run of the result rows whose folder has a log. run: table, model,
+    method, seed and (last) step, named by the run_id; log: the rows of metrics.jsonl."""
     names = ["table", "model", "method", "seed"]
     runs = rows.groupby("run_id", sort=False)
     for run_id, run in runs[names].first().assign(step=runs["step"].max()).iterrows():
@@ -31,8 +30,7 @@ def blocks(log: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
 
 
 def phases(log: pd.DataFrame, columns: list[str]) -> dict[str, float]:
-    """Return the mean of each logged column over each of the PHASES, under names such as
-    "entropy_last"."""
+    """Return the mean of each logged column over each of the PHASES, such as "entropy_last"."""
     done = log["step"] / log["step"].max()
     at = {name: (done > low) & (done <= high) for name, (low, high) in PHASES.items()}
     return {

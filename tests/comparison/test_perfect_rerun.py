@@ -113,7 +113,7 @@ EXPECTED = {
     "fade": Expected(
         scales=("cluster", "cluster_32b", "cluster_base"),
         filled=112,  # 42 by the weights' job
-        unfilled={"no run of it is in the results": 2},  # Table 10: papers/fade/hidden_states
+        unfilled={"the results have no run of it": 2},  # Table 10: papers/fade/hidden_states
         # of Table 10; a made-up measure has only the printed cells
         waiting={
             *("rho_perp", "rho_perp_above", "suppress_tokens", "suppress_spread"),
@@ -429,7 +429,7 @@ def test_a_figure_with_a_missing_row_is_not_drawn(two_rows, tmp_path):
     assert (folder / "cluster_table12_v2_grpo.png").exists()
     assert first["cluster_fig1b"] == (
         "rows without a rerun: GRPO (N=2) of Qwen2.5-7B on AIME25, GRPO (N=32) of Qwen2.5-7B on "
-        "AIME25 (no run of it is in the results)"
+        "AIME25 (the results have no run of it)"
     )
     (e,) = (e for e in copy.evaluations if (e.row.method, e.row.benchmark) == ("F-GRPO", "AMC"))
     shutil.rmtree(e.path)
