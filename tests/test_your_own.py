@@ -110,7 +110,7 @@ def test_it_is_trained(folder):
     for words in (" model.chat=model", " eval.prompts.instruction=boxed_user"):
         line = line.replace(words, "")
     run_in(folder, line, ["bare.out", "bare.err"])
-    assert "model.chat=null leaves it out" in (folder / "bare.err").read_text()
+    assert "model.chat=null leaves out" in (folder / "bare.err").read_text()
     assert "model.chat=null" not in (folder / "next.err").read_text()
 
 

@@ -27,8 +27,7 @@ OWN = "hub"  # hub.yaml is for any other set and names none itself
 
 @cache
 def sets() -> dict[str, dict]:
-    """Return every configured set that `load` makes: "eval=math500" -> its prompts node with the
-    name of its verifier."""
+    """Return the sets that `load` makes: "eval=math500" -> its prompts node and `verifier`."""
     from omegaconf import OmegaConf
 
     configured = {}
@@ -45,7 +44,6 @@ def sets() -> dict[str, dict]:
 
 
 def _node(key: str, chat: str = "plain") -> dict:
-    """Return the node of a set, in the markup `chat`."""
     node = {name: value for name, value in sets()[key].items() if name != "verifier"}
     return node | {"chat": chat}
 
@@ -72,7 +70,7 @@ def main(words: list[str]) -> None:
         group, _, name = key.partition("=")
         one_of(group, name, [one.partition("=")[2] for one in sets() if one.startswith(group)])
     one_of("prefetch", given["prefetch"], ("true", "false"))
-    require(given["index"].isdecimal(), "index", given["index"], "needs a whole number")
+    require(given["index"].isdecimal(), "index", given["index"], "must be a whole number")
     if given["prefetch"] == "true":
         wanted = chosen or list(sets())
         fetched((key, partial(read_whole, _node(key))) for key in wanted)
@@ -80,6 +78,6 @@ def main(words: list[str]) -> None:
         _list()
     for key in chosen if given["prefetch"] == "false" else ():
         prompts, index = resolve(_node(key, given["chat"]), key)(), int(given["index"])
-        require(0 <= index < len(prompts), "index", index, f"0 to {len(prompts) - 1}")
+        require(0 <= index < len(prompts), "index", index, f"must be in 0..{len(prompts) - 1}")
         prompt = prompts[index]
         print(f"id: {prompt.id}\nreference: {prompt.reference[:2000]}\n\n{prompt.text}")

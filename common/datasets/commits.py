@@ -1,6 +1,5 @@
 """The sources from which runs read public sets. A revision such as `main` means whatever the cache
-holds when a job starts. So each run stores the commit, and numbers are not compared if their runs
-read a set from two commits."""
+holds at the start, so each run stores the commit, and numbers of two commits are not compared."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -13,8 +12,7 @@ from common.results.files import sha256
 
 
 def public(node) -> Iterator[dict]:
-    """Yield the nodes of the public sets in a configuration, also from inside a part of a set or a
-    mixture."""
+    """Yield the nodes of the public sets in a configuration, also inside parts and mixtures."""
     if isinstance(node, list):
         node = dict(enumerate(node))
     if not isinstance(node, dict):
@@ -37,7 +35,6 @@ def several(found: dict[str, dict[str, str]]) -> dict[str, dict[str, list[str]]]
 
 
 def listed(of: dict[str, list[str]]) -> str:
-    """Return the sources of one set of `several` as text for a message."""
     return "; ".join(f"{what}: {', '.join(runs)}" for what, runs in of.items())
 
 
@@ -52,21 +49,19 @@ def fetched(wanted: Iterable[tuple[str, Callable[[], str]]]) -> None:
             print(f"{name}: {error}", file=sys.stderr)
             failed.append(name)
     if failed:
-        raise UserError(f"not prefetched: {', '.join(dict.fromkeys(failed))}")
+        raise UserError(f"failed to prefetch: {', '.join(dict.fromkeys(failed))}")
 
 
 def read_whole(node: dict) -> str:
-    """Download a public set if it is missing, read its rows as a job would, and return how many
-    prompts it has and what they were read from (`read_from`)."""
+    """Download a missing public set, read its rows as a job would; return count and source."""
     number = len(resolve(node, node["name"])())
     return f"{number} prompts, {read_from(node).get(node['name'], node.get('path') or node['hub'])}"
 
 
 def read_from(node) -> dict[str, str]:
-    """Return, for each public set in a configuration, its name -> HUB@COMMIT with the cached
-    commit, or the hash of its file under $RLVR_DATA. A set with a local path or folder of its own
-    is left out: the hash of its files is part of a run's identity. Raises UserError if a set is not
-    in the cache."""
+    """Return the name of each public set in a configuration -> HUB@COMMIT with the cached commit,
+    or the hash of its file under $RLVR_DATA; a local path is part of a run's identity instead.
+    Raises UserError if a set is not in the cache."""
     found: dict[str, str] = {}
     for one in public(node):
         if one.get("path") or Path(one["hub"]).is_dir():

@@ -1,8 +1,5 @@
-"""Prompts of the public sets, from the hub or from local files.
-
-The sets are configs/eval/*.yaml and configs/data/*.yaml; docs/data.md describes them. The command
-`rlvr data` (see `rlvr data --help`) lists, downloads and shows them.
-"""
+"""Prompts of the public sets, from the hub or from local files. The sets are configs/eval/*.yaml
+and configs/data/*.yaml; docs/data.md and `rlvr data --help` describe them."""
 
 import os
 import sys
@@ -50,11 +47,9 @@ def load(
     subset: int | None = None,  # take so many prompts, drawn by `seed`, in the set's order
     seed: int = 0,
 ) -> list[Prompt]:
-    """Return the prompts of one set. The number of dropped rows, with each reason, goes to stderr.
-
-    Raises UserError if the set cannot be found, a field or argument is missing or unknown, an id
-    occurs twice, or a number of rows is not the expected one.
-    """
+    """Return the prompts of one set; the dropped rows are counted on stderr. Raises UserError if
+    the set cannot be found, a field or argument is missing or unknown, an id occurs twice, or a
+    number of rows is not the expected one."""
     from rich.console import Console
     from rich.progress import track
 
@@ -89,17 +84,15 @@ def load(
     print(f"{name}: {len(prompts)} of {count} rows from {source}{reasons}", file=sys.stderr)
     _expect(name, "kept", len(prompts), kept, source)
     if subset is not None:
-        require(0 < subset <= len(prompts), "subset", subset, f"1 to {len(prompts)} of {name}")
+        require(0 < subset <= len(prompts), "subset", subset, f"use 1 to {len(prompts)} of {name}")
         chosen = sorted(Random(f"{name}-{seed}").sample(range(len(prompts)), subset))
         prompts = [prompts[i] for i in chosen]
     return prompts
 
 
 def snapshot(hub: str, revision: str, files: list[str] | None, offline: bool = False) -> Path:
-    """Return the folder of a repository's files at a revision; download it if it is not cached.
-
-    HF_HUB_OFFLINE and HF_HOME are respected. Raises UserError that says how to prefetch.
-    """
+    """Return the folder of a repository's files at a revision, after a download if it is not
+    cached. Raises UserError that says how to prefetch."""
     if Path(hub).is_dir():
         return Path(hub)
     import huggingface_hub
@@ -118,8 +111,7 @@ def snapshot(hub: str, revision: str, files: list[str] | None, offline: bool = F
         )
     except GatedRepoError as error:
         raise UserError(
-            f"hub={hub}: its authors ask for agreement; accept the terms on the set's page, then "
-            "`hf auth login`"
+            f"hub={hub}: accept its authors' terms on the set's page, then run `hf auth login`"
         ) from error
     except (OSError, ValueError, HTTPError) as error:
         raise UserError(
@@ -130,13 +122,12 @@ def snapshot(hub: str, revision: str, files: list[str] | None, offline: bool = F
 
 
 def _read(folder: Path, config: str | None, split: str, files: list[str] | None, name: str):
-    """Return the rows of a repository's split, or of some of its files, as dicts."""
     from datasets import load_dataset
 
     try:
         if files:
             paths = sorted(str(path) for pattern in files for path in folder.glob(pattern))
-            require(bool(paths), f"{name}.files", files, f"none of these in {folder}")
+            require(bool(paths), f"{name}.files", files, f"{folder} has none of these")
             kind = "parquet" if paths[0].endswith(".parquet") else "json"
             return load_dataset(kind, data_files=paths, split="train", streaming=True)
         return load_dataset(str(folder), config, split=split, streaming=True)
@@ -145,16 +136,13 @@ def _read(folder: Path, config: str | None, split: str, files: list[str] | None,
 
 
 def _local_rows(path: str, needed: list[str]) -> Iterator[dict]:
-    """Yield the rows of a local file in our row format. Raises UserError for a row in which a field
-    of `needed` is missing or empty."""
     for i, row in enumerate(own_rows(path), 1):
         missing = [field for field in needed if not isinstance(row, dict) or not row.get(field)]
-        require(not missing, f"{path}, row {i}", missing, "missing or empty; fix or drop the row")
+        require(not missing, f"{path}, row {i}", missing, "is missing or empty; fix or drop it")
         yield row
 
 
 def _converted(table, *, name, hub, id, fields, convert) -> Iterator[dict]:
-    """Yield each hub row with our field names."""
     change = resolve(convert, "convert") if convert else lambda row: {}
     for i, row in enumerate(table):
         try:
@@ -171,7 +159,7 @@ def _converted(table, *, name, hub, id, fields, convert) -> Iterator[dict]:
 
 
 def local_file(name: str, local: str | None) -> str | None:
-    """Return the set's file under $RLVR_DATA; None if that is not set or lacks the file."""
+    """Return the set's file under $RLVR_DATA, or None."""
     folder = os.environ.get(LOCAL)
     if not folder:
         return None
@@ -198,8 +186,7 @@ def _keep(prompts: list, flags: list[bool], dropped: Counter, reason: str) -> li
 
 def _agreed(prompts: list[Prompt]) -> list[bool]:
     """Return False for each prompt whose text, apart from spaces, also occurs with another
-    reference. All such rows are dropped, since nothing says which is right. Duplicates that agree
-    stay."""
+    reference: either may be wrong. Duplicates that agree stay."""
     references: dict[str, set[str]] = {}
     texts = [" ".join(prompt.text.split()) for prompt in prompts]
     for text, prompt in zip(texts, prompts, strict=True):
@@ -208,8 +195,6 @@ def _agreed(prompts: list[Prompt]) -> list[bool]:
 
 
 def _short(prompts: list[Prompt], tokenizer: str | None, limit: int) -> list[bool]:
-    """Return False for each prompt of more than `limit` tokens. Raises UserError if the tokens
-    cannot be counted."""
     from common.models.load import input_ids, read_tokenizer
 
     require(tokenizer is not None, "tokenizer", tokenizer, "max_prompt_tokens needs one")

@@ -22,22 +22,19 @@ def jsonl(
     chat: str | None = None,
     fields: Mapping[str, str] | None = None,
 ) -> list[Prompt]:
-    """Return the prompts of a JSONL file with the fields `id`, `problem`, `answer`.
+    """Return the prompts of a JSONL file with the fields `id`, `problem`, `answer`; `fields` gives
+    them other names: {"problem": "question"}. Chat messages as a problem stand for the only user
+    message (rows.asked). If no row has an id, each gets one from its problem.
 
-    `fields` names those that have another name in the file: {"problem": "question"}. A problem
-    field that holds chat messages stands for the text of its only user message (rows.asked). If no
-    row has an id, each row gets one from its problem, which stays the same when the file is sorted
-    or grows.
-
-    Without `chat`, the problem is the text that the model continues. With `chat`, the problem is
-    what the user asks, with the words of `instruction`, in that markup
-    (common/datasets/templates.py); the row's choices or options follow below it.
+    Without `chat`, the problem is the text that the model continues. With `chat`, it is what the
+    user asks, with the words of `instruction`, in that markup (common/datasets/templates.py), and
+    the row's choices or options follow below it.
 
     Raises UserError naming the row if a field is missing or empty (an empty answer would score
     every response wrong) or holds other messages, or if an id occurs twice.
     """
     asked_for = chat is not None or instruction == "bare"
-    require(asked_for, "instruction", instruction, "goes with a chat markup: set model.chat")
+    require(asked_for, "instruction", instruction, "needs a chat markup: set model.chat")
     names = {name: name for name in FIELDS} | dict(fields or {})
     for name in fields or {}:
         one_of("fields", name, FIELDS)
@@ -64,7 +61,7 @@ def jsonl(
             has = ", ".join(row) if isinstance(row, dict) else "no fields"
             raise UserError(
                 f"{path}, row {number}: missing or empty {missing}; it has {has}. Drop the row or "
-                "fix it, or name its field with fields.problem=NAME or fields.answer=NAME next to "
+                "fix it, or name its field with fields.problem=NAME or fields.answer=NAME beside "
                 "the path"
             )
         text = str(given["problem"])
@@ -82,17 +79,16 @@ def jsonl(
 
 
 def part(*, of: dict, number: int, parts: int) -> list[Prompt]:
-    """Return the prompts of part `number` (from 0) of a set that is divided into `parts` equal
-    parts, in the set's order; `of` is the set's node."""
+    """Return the prompts of part `number` (from 0) of the set of node `of`, divided in its order
+    into `parts` equal parts."""
     whole = resolve(of, "of")()
     ends = [i * len(whole) // parts for i in (number, number + 1)]
     return whole[slice(*ends)]
 
 
 def fresh(*, size: int, draw: dict, apart_from: list) -> list[Prompt]:
-    """Return the first `size` prompts that the task's function `draw` gives and that no set of
-    `apart_from` has; both are nodes as in configs/data, `draw` without its size. Prompts are told
-    apart by their text."""
+    """Return the first `size` prompts that the task's function `draw` gives and no set of
+    `apart_from` has, by their text; both are nodes as in configs/data, `draw` without its size."""
     seen = {prompt.text for node in apart_from for prompt in resolve(node, "apart_from")()}
     drawn = resolve(draw | {"size": size + len(seen)}, "draw")()
     return [prompt for prompt in drawn if prompt.text not in seen][:size]
@@ -129,15 +125,14 @@ def own_rows(path: str) -> list:
                 rows.append(row)
             except (ValueError, RecursionError) as error:
                 raise UserError(
-                    f"{path}, line {number}: is no JSON object ({error}); fix the line"
+                    f"{path}, line {number}: is not JSON ({error}); fix the line"
                 ) from error
     return rows
 
 
 def _no_number(name: str) -> None:
-    """Raise ValueError for NaN and the infinities. They are not JSON, and no answer, although
-    Python reads and writes them."""
-    raise ValueError(f"{name} is no value")
+    """Raise ValueError for NaN and the infinities, which Python's JSON reads."""
+    raise ValueError(f"{name} is not a JSON value")
 
 
 def unique(prompts: list[Prompt], key: str) -> None:
@@ -147,8 +142,8 @@ def unique(prompts: list[Prompt], key: str) -> None:
 
 
 def stated(node: dict) -> int | None:
-    """Return how many prompts a set has at least, as its configuration states; for a part of a set,
-    its share rounded up. None if the configuration does not say."""
+    """Return how many prompts a set has at least, as its configuration states, or None; for a part
+    of a set, its share rounded up."""
     if "of" in node:  # the node of a `part`
         whole = stated(node["of"])
         return whole and -(-whole // node["parts"])
@@ -158,10 +153,9 @@ def stated(node: dict) -> int | None:
 
 
 def check(prompts: list[Prompt], key: str) -> list[Prompt]:
-    """Return the prompts. Raises UserError if there are none, or if one has an empty text or
-    reference answer."""
+    """Return the prompts. Raises UserError for none, an empty text or an empty reference answer."""
     if not prompts:
-        raise UserError(f"{key}: no prompts; check its path, split or size")
+        raise UserError(f"{key}: has no prompts; check its path, split or size")
     for prompt in prompts:
         if not prompt.reference or not prompt.text:
             raise UserError(

@@ -1,9 +1,8 @@
 """Convert rows of the hub's sets to our row format, where renaming fields does not suffice.
 
 Every function takes one row as the hub has it and returns the fields that it adds or replaces,
-under our names (docs/data.md lists them). The functions are pure, without I/O. A row that lacks a
-field that is read raises KeyError or ValueError, which `common.datasets` reports with the row's
-number.
+under our names (docs/data.md). A row without a field that is read raises KeyError or ValueError,
+which `common.datasets` reports with the row's number.
 """
 
 import json
@@ -20,20 +19,15 @@ def number(row: dict) -> dict:
 
 
 def asked(value: object) -> object:
-    """Return the text of the one user message of a chat, [{"role": ..., "content": text}, ...],
-    whatever the assistant answers; return any other value as it is.
-
-    Raises ValueError for a system message, which would be lost, and for several user turns.
-    """
+    """Return the text of the one user message of a chat, [{"role": ..., "content": text}, ...]; any
+    other value as it is. Raises ValueError for a system message or several user turns."""
     if not isinstance(value, list):
         return value
     chat = [one for one in value if isinstance(one, dict) and isinstance(one.get("content"), str)]
     said = [one["content"] for one in chat if one.get("role") == "user"]
     other = {one.get("role") for one in chat} - {"user", "assistant"}
     if len(chat) != len(value) or len(said) != 1 or other:
-        raise ValueError(
-            "holds more than the text of one user and an answer; write a field of text"
-        )
+        raise ValueError("holds more than one user message and an answer; give a field of text")
     return said[0]
 
 
@@ -48,31 +42,27 @@ def gsm8k(row: dict) -> dict:
 
 
 def olympiadbench(row: dict) -> dict:
-    """Return the first text of the list `final_answer`, which holds all answers, as the answer."""
+    """Return the first of the answers in `final_answer` as the answer."""
     return {"answer": row["final_answer"][0]}
 
 
 def arc(row: dict) -> dict:
-    """Return the choices, and the answer as its letter by position: labels are A-E in most rows and
-    1-4 in some."""
+    """Return the choices, and the answer as its letter by position: labels are A-E or 1-4."""
     index = row["choices"]["label"].index(row["answerKey"])
     return {"choices": row["choices"]["text"], "answer": LETTERS[index]}
 
 
 def gpqa(row: dict, *, seed: int) -> dict:
-    """Return the right answer and three wrong ones, in an order that is drawn for each question by
-    our own seed. It is the same on every machine, whatever else is drawn."""
+    """Return the right answer and three wrong ones in an order drawn for each question by `seed`,
+    the same on every machine."""
     choices = [row["Correct Answer"], *(row[f"Incorrect Answer {i}"] for i in (1, 2, 3))]
     order = random.Random(f"gpqa-{seed}-{row['Question']}").sample(range(4), 4)
     return {"choices": [str(choices[i]).strip() for i in order], "answer": LETTERS[order.index(0)]}
 
 
 def synlogic(row: dict) -> dict:
-    """Return the set's own last message as the problem; the verifier reads the puzzle in
-    `extra_info`.
-
-    Tasks that the verifier does not know lose their `data_source`, by which their rows are dropped.
-    """
+    """Return the set's own last message as the problem. Tasks that the verifier does not know lose
+    their `data_source`, by which their rows are dropped."""
     from common.verifiers.synlogic import ALIASES, TASKS
 
     task = row["data_source"].rpartition("/")[2]
@@ -94,8 +84,7 @@ def taco(row: dict) -> dict:
 
 
 def codecontests(row: dict) -> dict:
-    """Return `public_tests`, or None if there are no tests of any kind or the program would have to
-    use files."""
+    """Return `public_tests`; None without any tests, or if the program would have to use files."""
     kinds = [row[f"{kind}_tests"]["input"] for kind in ("public", "private", "generated")]
     usable = any(kinds) and not (row["input_file"] or row["output_file"])
     return {"public_tests": row["public_tests"] if usable else None}

@@ -20,13 +20,12 @@ KEY = "solve_rate"  # a key of a `data.train` node
 
 
 def unfiltered(node: dict) -> dict:
-    """Return the node of the whole set, without its filter."""
     return {name: value for name, value in node.items() if name != KEY}
 
 
 def chooser(node: dict, key: str):
-    """Return the function (prompts, rates) -> prompts that filters as the node asks (`filtered`);
-    None if the node asks for no filter. Raises UserError for an unknown or a missing key."""
+    """Return the function (prompts, rates) -> prompts that filters as the node asks, or None.
+    Raises UserError for an unknown or a missing key."""
     asked = node.get(KEY)
     if asked is None:
         return None
@@ -42,19 +41,18 @@ def filtered(
     drop_easiest: float | None = None,
     mean: float | None = None,
 ) -> list[Prompt]:
-    """Return the prompts without the easiest ones, in their order; print on stderr how many are
-    kept.
+    """Return the prompts without the easiest ones, in their order; stderr says how many.
 
     rates         prompt id -> share of right samples
     n             samples per prompt behind each rate
     drop_easiest  share of the prompts to drop, rounded down (over_sharpening Table 5: 0.25)
     mean          drop the easiest until the mean rate is at most this (FADE Sec. 3: about 0.5)
 
-    Solve rates are multiples of 1/n, so many are equal. Which of the equal ones are dropped is
-    drawn by a fixed seed. Raises UserError if a prompt has no rate, or nothing would be left.
+    A fixed seed draws which of equal rates are dropped. Raises UserError if a prompt has no rate,
+    or all would be dropped.
     """
     given = {"drop_easiest": drop_easiest, "mean": mean}
-    require((drop_easiest is None) != (mean is None), KEY, given, "give one of the two")
+    require((drop_easiest is None) != (mean is None), KEY, given, "give one of them")
     share = mean if drop_easiest is None else drop_easiest
     require(0 < share < 1, KEY, share, "must lie between 0 and 1")
     missing = [prompt.id for prompt in prompts if prompt.id not in rates]
@@ -68,7 +66,7 @@ def filtered(
         kept, total = order[:], sum(known.values())
         while kept and total > mean * len(kept):
             total -= known[kept.pop().id]
-    require(bool(kept), KEY, share, f"leaves none of {len(prompts)} prompts")
+    require(bool(kept), KEY, share, f"would drop all {len(prompts)} prompts")
     left = sum(known[prompt.id] for prompt in kept) / len(kept)
     print(
         f"solve_rate: {len(kept)} of {len(prompts)} prompts, mean {left:.3f} of "
@@ -86,7 +84,7 @@ def rates(counts: Path) -> dict[str, float]:
     if not counts.exists():
         raise UserError(
             f"data.train.{KEY}={counts}: the start model was not measured on the training set yet; "
-            "a run does it first, and so does rlvr submit (docs/data.md, Solve rates)"
+            "`rlvr train` and `rlvr submit` do that first (docs/data.md, Solve rates)"
         )
     with counts.open(newline="") as file:
         return {row["problem_id"]: int(row["c"]) / int(row["n"]) for row in csv.DictReader(file)}

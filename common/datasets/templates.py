@@ -1,17 +1,14 @@
-r"""Prompt texts: an instruction (what is asked) in the chat markup that the model was trained on.
+"""Prompt texts: an instruction (what is asked) in the chat markup that the model was trained on.
 
     text = CHATS["qwen"](*INSTRUCTIONS["boxed_system"](row))
 
-The benchmark and the paper decide the instruction, and the model decides the chat markup. So they
-are two names in a config, and every pair of them gives a prompt. Training and evaluation call the
-same functions. An instruction is a pure function from a data row to (system, user). A chat is a
-pure function from (system, user) to the text that the model continues. The markup is written out
-here: it is not guessed from a model's name, and no tokenizer is needed, except for the chat
-`model`, which is the template of the model's own tokenizer. A chat text contains its own begin
-token: tokenise it without adding special tokens.
+The benchmark and the paper decide the instruction, a function from a data row to (system, user);
+the model decides the chat markup, a function from these to the text that it continues. The markup
+is written out here, so no tokenizer is needed, except for the chat `model`, the template of the
+model's own tokenizer. A chat text contains its begin token: tokenise it without special tokens.
 
-Papers print their prompts without line breaks that can be relied on. Where a break had to be
-chosen, the function says so. Prompts that no paper prints (code, letters) are in our own words.
+Papers print prompts without reliable line breaks; where one was chosen, the function says so.
+Prompts that papers do not print (code, letters) are in our own words.
 """
 
 from functools import cache
@@ -41,7 +38,6 @@ def question(row: dict) -> str:
 
 
 def bare(row: dict) -> Message:
-    """Ask the question and nothing else."""
     return None, question(row)
 
 
@@ -51,14 +47,12 @@ def helpful(row: dict) -> Message:
 
 
 def boxed_system(row: dict) -> Message:
-    """Ask for a box in the system prompt: F-GRPO App. H.1 (training) and Table 8 (mathematics,
-    GPQA)."""
+    """Ask for a box in the system prompt: F-GRPO App. H.1 (training) and Table 8 (maths, GPQA)."""
     return BOXED, question(row)
 
 
 def boxed_user(row: dict) -> Message:
-    """Ask for a box on a line of its own after the question: two_stage App. C.2, the prompt of
-    SimpleRL-Zoo."""
+    """Ask for a box on a new line: two_stage App. C.2, the prompt of SimpleRL-Zoo."""
     return HELPFUL, f"{question(row)}\n{BOXED}"
 
 
@@ -89,19 +83,19 @@ def simple_evals(row: dict) -> Message:
 
 
 def simple_evals_boxed(row: dict) -> Message:
-    """Ask as `simple_evals`, with BOXED as the system prompt. It is for Qwen2.5-Math-Instruct,
-    whose own template adds a system prompt where there is none."""
+    """Ask as `simple_evals`, with BOXED as the system prompt, for Qwen2.5-Math-Instruct, whose
+    template would add its own."""
     return BOXED, simple_evals(row)[1]
 
 
 def number_only(row: dict) -> Message:
-    """Ask for the number alone, in our words, for small models: SmolLM2-135M was right more often
-    on dev problems than where a box was asked for (papers/pretrained/README.md)."""
+    """Ask for the number alone, in our words: SmolLM2-135M is right more often than when asked for
+    a box (papers/pretrained/README.md)."""
     return None, f"{question(row)} Answer with the number alone."
 
 
 def letter(row: dict) -> Message:
-    """Ask a multiple-choice question, to be answered at the end in the words that MMLU-Pro's own
+    """Ask a multiple-choice question, to be answered at the end in the words that MMLU-Pro's
     extraction looks for first."""
     return (
         None,
@@ -111,8 +105,7 @@ def letter(row: dict) -> Message:
 
 
 def code(row: dict) -> Message:
-    """Ask for a Python program for stdin tests, or for the completed starter code if the row has
-    some."""
+    """Ask for a Python program for stdin tests, or for the row's completed starter code."""
     starter = (row.get("starter_code") or "").rstrip()
     if starter:
         task = f"Complete this starter code; keep its names.\n\n```python\n{starter}\n```"
@@ -134,10 +127,8 @@ def plain(system: str | None, user: str) -> str:
 
 
 def qwen(system: str | None, user: str) -> str:
-    """Return ChatML, for Qwen2.5, Qwen2.5-Math, and Qwen3 with thinking.
-
-    Qwen2.5's own template adds a system prompt where there is none; this function does not.
-    """
+    """Return ChatML, for Qwen2.5, Qwen2.5-Math, and Qwen3 with thinking, without the system prompt
+    that Qwen2.5's own template adds where there is none."""
     turns = [("system", system), ("user", user)]
     text = "".join(f"<|im_start|>{role}\n{said}<|im_end|>\n" for role, said in turns if said)
     return text + "<|im_start|>assistant\n"
@@ -149,12 +140,8 @@ def qwen_no_think(system: str | None, user: str) -> str:
 
 
 def llama(system: str | None, user: str) -> str:
-    """Return the text for Llama 3.2 Instruct.
-
-    F-GRPO Table 8 prints "Today Date: [date]". Here the date is the fixed one of the model's own
-    template, so that a prompt is the same on every day. The blank line before the system prompt is
-    that template's too; the paper prints one break.
-    """
+    """Return the text for Llama 3.2 Instruct. F-GRPO Table 8 prints "Today Date: [date]"; the fixed
+    date and the blank line before the system prompt come from the model's own template."""
     head = f"Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n{system or ''}"
     turns = "".join(
         f"<|start_header_id|>{role}<|end_header_id|>\n\n{said}<|eot_id|>"
@@ -169,16 +156,15 @@ def llama_chatml(system: str | None, user: str) -> str:
 
 
 def r1_distill(system: str | None, user: str) -> str:
-    """Return the text for DeepSeek-R1-Distill. Its template opens the thought, so a response only
-    holds the closing tag: see `opened` of common/verifiers/format.py."""
+    """Return the text for DeepSeek-R1-Distill, whose template opens the thought, so a response only
+    closes it: see `opened` of common/verifiers/format.py."""
     return f"<｜begin▁of▁sentence｜>{system or ''}<｜User｜>{user}<｜Assistant｜><think>\n"
 
 
 def cwm(system: str | None, user: str) -> str:
     """Return the text for Code World Model with reasoning (facebookresearch/cwm, PROMPTING_GUIDE.md
     at 7930e02): Llama 3's header tokens without a date. The system prompt starts with the words
-    that turn reasoning on, which already say what HELPFUL says. The text opens the thought, so a
-    response only holds the closing tag."""
+    that turn reasoning on and replace HELPFUL. The text opens the thought."""
     more = "" if system in (None, HELPFUL) else f"\n\n{system}"
     turns = "".join(
         f"<|start_header_id|>{role}<|end_header_id|>\n\n{said.strip()}<|eot_id|>"
@@ -194,8 +180,7 @@ CHATS = {f.__name__: f for f in (plain, qwen, qwen_no_think, llama, llama_chatml
 
 
 def render(row: dict, *, instruction: str, chat: str | None) -> str:
-    """Return the prompt of a row. Raises UserError for an unknown instruction or chat, and as
-    `own_template` does."""
+    """Return a row's prompt. Raises UserError for an unknown instruction or chat, or template."""
     require(instruction in INSTRUCTIONS, "instruction", instruction, f"one of {[*INSTRUCTIONS]}")
     message = INSTRUCTIONS[instruction](row)
     if chat is not None and chat.startswith(f"{OWN}:"):
@@ -206,8 +191,8 @@ def render(row: dict, *, instruction: str, chat: str | None) -> str:
 
 
 def of_model(node: dict, path: str | None, revision: str | None) -> dict:
-    """Return the node of a set. If its chat is `model`, the new chat says which model:
-    model:PATH[@REVISION]. Raises UserError for a model without a path."""
+    """Return the node of a set with chat `model` as model:PATH[@REVISION]. Raises UserError for a
+    model without a path."""
     if "of" in node:  # a part of a set
         return node | {"of": of_model(node["of"], path, revision)}
     if node.get("chat") != OWN:
@@ -217,10 +202,9 @@ def of_model(node: dict, path: str | None, revision: str | None) -> dict:
 
 
 def own_template(whose: str, system: str | None, user: str) -> str:
-    """Return the text that the template of a model's own tokenizer makes of a message, with the
-    answer's turn begun. Without a system prompt, some templates put in one of their own (SmolLM2,
-    Qwen2.5). `whose` is the model's PATH[@REVISION]. Raises UserError if the tokenizer cannot be
-    read or has no template."""
+    """Return the text that the template of a model's own tokenizer (`whose` is its PATH[@REVISION])
+    makes of a message, with the answer's turn begun. Some templates add a system prompt (SmolLM2,
+    Qwen2.5). Raises UserError if the tokenizer cannot be read or has no template."""
     turns = [("system", system), ("user", user)]
     messages = [{"role": role, "content": said} for role, said in turns if said]
     return _tokenizer(whose).apply_chat_template(

@@ -147,9 +147,9 @@ def test_a_hub_set_of_ones_own_needs_no_file_of_configuration(tmp_path):
 def test_a_broken_line_is_named(tmp_path):
     file = tmp_path / "own.jsonl"
     file.write_text(json.dumps(ROW) + '\n\n{"id": \n')
-    assert f"{file}, line 3: is no JSON object" in refused(file)
+    assert f"{file}, line 3: is not JSON" in refused(file)
     file.write_text(json.dumps(ROW) + "\n" + "[" * 200_000)
-    assert f"{file}, line 2: is no JSON object" in refused(file)
+    assert f"{file}, line 2: is not JSON" in refused(file)
 
 
 @pytest.mark.parametrize(

@@ -204,7 +204,7 @@ def test_a_table_or_a_row_that_there_is_not_is_refused(given, said):
 
 def test_prefetch_downloads_what_the_rows_need_and_names_what_it_could_not(monkeypatch, capsys):
     words = ["paper=two_stage", "table=table2", "row=llama3b_grpo", "prefetch=true"]
-    with pytest.raises(UserError, match=r"not prefetched: model meta-llama/.*, .*, set amc23"):
+    with pytest.raises(UserError, match=r"failed to prefetch: model meta-llama/.*, .*, set amc23"):
         launch(words)  # HF_HUB_OFFLINE=1
     assert "not in the cache" in capsys.readouterr().err
     asked_for = []
