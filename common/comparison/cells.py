@@ -1,5 +1,5 @@
 """Each published cell with the result of its rerun: a cluster row with the same table, model,
-method, benchmark and metric, or a closed form; a laptop run never is."""
+method, benchmark and metric, or a closed form; never a laptop run."""
 
 import re
 

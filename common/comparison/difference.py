@@ -14,8 +14,8 @@ The line above the table says what else differs between A and B. Each line is a 
 metric that both have: by default pass@k for the smallest k (pass@1) and for the largest k. Runs are
 read at their last step. The interval is over seeds and problems, both taken as random; runs with
 equal seeds are paired, and "1, 2" seeds are one of A and two of B. p is corrected for the number of
-lines in the table (Holm). An interval needs three seeds. For A alone, every metric has its mean
-unless `metrics` are given.
+lines in the table (Holm). An interval needs three seeds. For A alone, the table has the mean of
+every metric, or of `metrics`.
 
 For two evaluations (`rlvr evaluate`, `rlvr rescore`) it also says what lies behind a difference:
 the problems, the samples and their settings, the extraction of answers, truncation, the verifier.

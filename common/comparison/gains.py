@@ -91,8 +91,7 @@ def _sides(one: dict, measured: dict) -> tuple[list[dict], list[dict]] | None:
 
 
 def _gain(spec: Spec, one: dict, a: list[dict], b: list[dict]) -> dict:
-    """Return the rerun's gain, its interval and its verdict. MIN_SEEDS shared seeds pair the
-    runs."""
+    """Return the rerun's gain, its interval and its verdict; MIN_SEEDS shared seeds are paired."""
     values_a, values_b = ({row["seed"]: row["value"] for row in x} for x in (a, b))
     both = sorted(set(values_a) & set(values_b))
     printed_problems = spec.own_problems.get(one["benchmark"])

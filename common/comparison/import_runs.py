@@ -105,7 +105,7 @@ def import_runs(
 
 def read_file(path: Path, fixed: dict[str, str]) -> pd.DataFrame:
     """Return the counts in a file, with the columns NEEDED. Raises UserError for a file that is
-    unreadable, is one of KINDS, lacks a column or value, or has an unknown column or one against
+    unreadable or one of KINDS, a missing or unknown column, and a missing value or one unlike
     `fixed`."""
     require(not path.is_dir(), "files", path, f"is a folder; give its files, as in '{path}/*.csv'")
     try:

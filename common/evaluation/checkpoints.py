@@ -1,19 +1,15 @@
-"""The choice of the checkpoint of a finished training run that is evaluated: the last, the best of
-its training curve by the average of its benchmarks, the end of its highest plateau, or the
-checkpoint of a given step.
+"""The choice of the checkpoint of a finished training run: the last, the best of its curve by the
+average of its benchmarks, the end of its highest plateau, or that of a given step.
 
 F-GRPO App. H.4 keeps a checkpoint per epoch and takes the one with the highest average pass@1 on
-its math sets; for a focal method it takes the best one "obtained with equal or less compute" than
-that of its baseline. The curve is measured on the reported benchmarks themselves: this is the
-paper's choice, which we only repeat.
+its math sets, measured on the reported benchmarks themselves; for a focal method the best one
+"obtained with equal or less compute" than its baseline's.
 
 FADE Sec. 11.2 evaluates "at their peak performance", "where pass@k has stabilized, meaning at least
-1000 consecutive steps yield similar results". Its text says neither what counts as similar nor
-which of the steps is taken. Our choices: two evaluations in a row are similar if, for every
-benchmark and every k of the curve, the mean over problems of the difference in pass@k is within
-1.96 of its standard errors. Of all such pairs we take the one with the highest mean pass@1, and of
-this pair the later step, which has been stable for the time between the two. `eval.every` sets how
-long that is.
+1000 consecutive steps yield similar results". Our choices: two evaluations in a row are similar if,
+for every benchmark and every k of the curve, the mean over problems of the difference in pass@k is
+within 1.96 of its standard errors. Of the pair with the highest mean pass@1 we take the later step;
+`eval.every` sets its stable time.
 """
 
 from __future__ import annotations
@@ -39,8 +35,7 @@ SIMILAR = 1.96  # standard errors of a mean difference over problems
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The checkpoint of a run that is evaluated. `note` says where a plateau was asked for and the
-    run has none."""
+    """The checkpoint of a run that is evaluated. `note`: a plateau was asked for in vain."""
 
     step: int
     folder: str  # a Hugging Face checkpoint, relative to the run folder
@@ -51,8 +46,8 @@ def best_step(curve: pd.DataFrame, at_most: int | None = None) -> int:
     """Return the step with the highest pass@1, averaged over benchmarks; the earliest of equal
     ones.
 
-    curve: rows benchmark, metric, step, value of every evaluation of one run. Steps above `at_most`
-    and steps that lack a benchmark are no candidates. Raises UserError if no step is left.
+    curve: rows benchmark, metric, step, value of one run's evaluations. Steps above `at_most` and
+    steps that lack a benchmark are no candidates. Raises UserError if no step is left.
     """
     rows = curve[curve["metric"] == "pass@1"]
     wide = rows.pivot_table(index="step", columns="benchmark", values="value").dropna()
@@ -66,10 +61,10 @@ def best_step(curve: pd.DataFrame, at_most: int | None = None) -> int:
 
 def plateau_step(counts: pd.DataFrame, ks: Sequence[int]) -> int | None:
     """Return the later step of the highest two evaluations in a row that are similar (see the
-    module's docstring); the earliest of equal ones. None if no two are similar.
+    module's docstring); the earliest of equal ones, or None.
 
-    counts: rows benchmark, problem_id, step, n, c of one run's curve, with the same problems at
-    every step. Raises UserError as `pass_at_k` does, and if two steps have different problems.
+    counts: rows benchmark, problem_id, step, n, c of one run's curve. Raises UserError as
+    `pass_at_k` does, and if two steps have different problems.
     """
     ks = sorted({1, *ks})
     curve = {}
@@ -81,7 +76,7 @@ def plateau_step(counts: pd.DataFrame, ks: Sequence[int]) -> int | None:
     for earlier, later in pairwise(sorted(curve)):
         one, other = curve[earlier], curve[later]
         same = one.index.equals(other.index)
-        require(same, "checkpoint", "plateau", f"steps {earlier}, {later} have other problems")
+        require(same, "checkpoint", "plateau", f"steps {earlier}, {later} have different problems")
         sets = (other - one).groupby(level="benchmark")
         errors = (sets.std() / sets.count() ** 0.5).fillna(0.0)  # a single problem has no spread
         if (sets.mean().abs() > SIMILAR * errors + 1e-12).any(axis=None):
@@ -95,12 +90,10 @@ def plateau_step(counts: pd.DataFrame, ks: Sequence[int]) -> int | None:
 def choose(
     run: Path, choice: Choice, baseline: Path | None = None, steps: int | None = None
 ) -> Checkpoint:
-    """Return the checkpoint of a finished run that `choice` asks for. `best` goes by the average
-    over the curve's benchmarks, up to the best step of the run's `baseline` if it has one.
-    `plateau` goes by `plateau_step`; if no two evaluations in a row are similar, it takes the best
+    """Return the checkpoint of a finished run that `choice` asks for. `best` goes up to the best
+    step of the run's `baseline` if it has one. `plateau` without similar evaluations takes the best
     step, and the note says so. All choices look at the first `steps` only, since the run may have
-    gone on after them. Raises UserError for an unfinished run, and for a step that was not kept.
-    """
+    gone on. Raises UserError for an unfinished run, and for a step that was not kept."""
     whole = curve_of(run)
     curve = _first(whole, steps)
     last = int(curve["step"].max())
@@ -124,12 +117,10 @@ def choose(
 
 
 def _first(rows: pd.DataFrame, steps: int | None) -> pd.DataFrame:
-    """Return the rows of the first `steps`; all rows if it is None."""
     return rows if steps is None else rows[rows["step"] <= steps]
 
 
 def _ks(curve: pd.DataFrame) -> list[int]:
-    """Return the k whose pass@k every evaluation of a curve has."""
     rows = curve[curve["metric"].str.fullmatch(r"pass@\d+", na=False)]
     of = [set(part["metric"]) for _, part in rows.groupby("step")]
     return sorted(int(name.removeprefix("pass@")) for name in set.intersection(*of))

@@ -30,7 +30,7 @@ SHOWN_IN = ("scope", "table", "method")  # fields of a Row: where its numbers ar
 
 @dataclass(frozen=True)
 class Row:
-    """The row of a paper's table for which a trained model is evaluated. The evaluation is the same
+    """The row of a paper's table for which a trained model is evaluated; the evaluation is the same
     whichever table shows it (SHOWN_IN)."""
 
     paper: str
@@ -114,14 +114,13 @@ class Evaluate:
 
     def sizes(self, problems: int | None = None) -> list[int]:
         """Return the number of problems in each chunk: `problems` in all, where the benchmark does
-        not state its size. Return no chunk if neither is known."""
+        not state its size; no chunk if neither is known."""
         asked = stated(self.eval.prompts) or problems or 0
         asked = min(asked, self.limit or asked)
         return [min(self.per_chunk, asked - i) for i in range(0, asked, self.per_chunk)]
 
     @property
     def path(self) -> Path:
-        """The run folder."""
         readable = f"{self.label}-{self.eval.name}"
         if self.row:
             readable = f"{self.row.trained}-{self.row.benchmark}"
@@ -130,8 +129,7 @@ class Evaluate:
         return Path(self.results_dir) / paper / run_name(readable, self.identity())
 
     def identity(self) -> dict:
-        """Return all that the numbers depend on. A trained model is represented by its run id,
-        wherever its folder is."""
+        """Return all that the numbers depend on; a trained model is represented by its run id."""
         known = {"label": self.label, "sampling": self.sampling(), "eval": self.benchmark()}
         known |= {"limit": self.limit} | ({"scores": self.scores} if self.scores else {})
         if self.row is None:
@@ -142,14 +140,12 @@ class Evaluate:
         return known | {"row": {key: row[key] for key in row if key not in SHOWN_IN}}
 
     def sampling(self) -> dict:
-        """Return the settings that responses are drawn with."""
         names = ("engine", "n", "temperature", "top_p", "max_tokens", "batch", "seed")
         known = {name: getattr(self, name) for name in names}
         return known | ({"stop": self.stop} if self.stop else {})
 
     def benchmark(self) -> dict:
-        """Return the benchmark's name, prompts, deadline, rare_share, and its verifier with every
-        option."""
+        """Return the benchmark's settings, and its verifier with every option."""
         names = ("name", "prompts", "deadline", "rare_share")
         known = {name: getattr(self.eval, name) for name in names}
         return known | {"verifier": options(self.eval.verifier)}
@@ -163,13 +159,11 @@ class Suite:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the run folders."""
         return tuple(e.path.name for e in self.evaluations)
 
 
 def options(verifier: dict) -> dict:
-    """Return a verifier's node with all its options written out, also those left at their
-    default."""
+    """Return a verifier's node with all its options written out, also the defaults."""
     function = resolve(verifier, "eval.verifier")
     parameters = inspect.signature(function.func).parameters.values()
     known = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}

@@ -1,5 +1,4 @@
-"""The engines that draw an evaluation's samples: the model in this process, or vLLM in other
-ones."""
+"""The engines that draw an evaluation's samples: the model in this process, or vLLM in others."""
 
 from __future__ import annotations
 
@@ -45,9 +44,8 @@ def like(x: Evaluate) -> str:
 def drawn_here(
     groups: Sequence[Iterator[Chunk]], on_chunk: Callable[[], None]
 ) -> Generator[tuple[Chunk, Responses]]:
-    """Yield the chunks and their rows, one after another, drawn by engine=local. The chunks of a
-    group are alike (`like`). `on_chunk` is called before each chunk. Raises UserError if a prompt
-    of an evaluation does not fit the model's context."""
+    """Yield the chunks and their rows, drawn by engine=local; those of a group are alike (`like`).
+    `on_chunk` is called before each. Raises UserError if a prompt exceeds the context."""
     for group in groups:
         loaded = x = None
         for chunk in group:
@@ -60,13 +58,12 @@ def drawn_here(
 
 
 def drawn(engine: Callable, x: Evaluate, start: int, prompts: list[Prompt]) -> Responses:
-    """Return the samples of the chunk that begins at problem `start`. They depend only on the
-    evaluation's seed and on the chunk, not on what the engine drew before."""
+    """Return the samples of the chunk that begins at problem `start`, which depend only on the
+    evaluation's seed and on the chunk."""
     return engine(prompts, x.n, x, (x.seed, "evaluate", x.eval.name, start))
 
 
 def local_model(x: Evaluate) -> tuple:
-    """Load the model, with its tokenizer, into this process."""
     torch.set_num_threads(x.threads)
     model, tokenizer = load_model(x.model, Path(x.results_dir), device(x.device))
     _warn_without_chat(x, tokenizer)
@@ -74,10 +71,9 @@ def local_model(x: Evaluate) -> tuple:
 
 
 def _warn_without_chat(x: Evaluate, tokenizer) -> None:
-    """Warn on stderr if the tokenizer has a template with roles and the prompts do not use it."""
     if x.model.chat is None and "role" in (tokenizer.chat_template or ""):
         print(
-            "warning: the tokenizer has a chat template, and model.chat=null leaves it out: add "
+            "warning: the tokenizer has a chat template, which model.chat=null leaves out; add "
             "model.chat=model, unless this is a base model",
             file=sys.stderr,
             flush=True,
@@ -89,8 +85,7 @@ def vllm_engine(
 ) -> Callable:
     """Return a function (prompts, n, settings, seed) -> rows that samples with vLLM. With `checks`,
     vLLM is first compared with the trainer's model, which takes 4 bytes of main memory per
-    parameter. `tell` is called before each engine step, which draws one token of every response in
-    progress."""
+    parameter. `tell` is called before each engine step, one token of every response in progress."""
     vllm.require_vllm()
     path = folder(x.model, Path(x.results_dir))
     if checks:

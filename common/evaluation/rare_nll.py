@@ -1,5 +1,5 @@
-"""Delta NLL on base-rare correct answers (F-GRPO App. F.2): how much probability the rare solutions
-lose in training."""
+"""Delta NLL on base-rare correct answers (F-GRPO App. F.2): what training takes from rare
+answers."""
 
 from __future__ import annotations
 
@@ -20,13 +20,9 @@ SHARE = 0.01  # the paper's top 1 %
 def rare_correct(
     base, tokenizer, prompts: list[Prompt], verify, settings: Evaluation, cache: Path
 ) -> list[dict]:
-    """Return the right answers of the base model with its highest length-normalised NLL:
-    problem_id, sample, prompt, response, ids, nll.
-
-    `settings.rare_nll_samples` responses are drawn per prompt (the paper: 800 on 256 training
-    prompts). Of all right ones, the 1 % with the highest NLL are returned, with duplicates as they
-    were drawn. The result is cached in `cache`.
-    """
+    """Return the 1 % of the base model's right answers with the highest length-normalised NLL:
+    problem_id, sample, prompt, response, ids, nll. `settings.rare_nll_samples` responses are drawn
+    per prompt (the paper: 800 on 256 training prompts); duplicates stay. `cache` keeps them."""
     drawn_with = asdict(settings)
     for name in ("n", "k", "every", "curve_n", "also_at", "full_at"):  # of other samples
         del drawn_with[name]
@@ -53,8 +49,8 @@ def rare_correct(
 
 
 def rarest(drawn: pd.DataFrame, share: float) -> pd.DataFrame:
-    """Return, of a base model's samples, the right and finished ones with the highest
-    length-normalised NLL: a `share` of them, at least one."""
+    """Return a `share` of the right and finished samples, at least one: those with the highest
+    length-normalised NLL."""
     right = drawn[(drawn["outcome"] == "correct") & drawn["stopped"].astype(bool)]
     surprise = (-right["log_prob"] / right["tokens"]).sort_values(ascending=False, kind="stable")
     return right.loc[surprise.index[: max(1, round(share * len(right)))]]
@@ -62,7 +58,7 @@ def rarest(drawn: pd.DataFrame, share: float) -> pd.DataFrame:
 
 def delta_nll(model, tokenizer, rare: list[dict]) -> pd.DataFrame:
     """Return one result row: the mean NLL under `model` minus that under the base model, in nats
-    per token (higher: more lost). Return no row if the base model had no right answer."""
+    per token (higher: more lost); none if the base model had no right answer."""
     if not rare:
         return pd.DataFrame()
     texts = {row["problem_id"]: row["prompt"] for row in rare}
@@ -70,8 +66,7 @@ def delta_nll(model, tokenizer, rare: list[dict]) -> pd.DataFrame:
 
 
 def change_row(rare: list[dict], now, benchmark: str) -> pd.DataFrame:
-    """Return the result row of the rare answers, whose NLL is `now` and was `nll` under the base
-    model."""
+    """Return the result row of rare answers with NLL `now`, and `nll` under the base model."""
     change = pd.Series(now) - pd.Series([row["nll"] for row in rare])
     row = result_row(benchmark, "delta_NLL_rare", change, "nats", n_samples=len(rare))
     return pd.DataFrame([row | {"n_problems": len({row["problem_id"] for row in rare})}])

@@ -26,14 +26,10 @@ from common.verifiers.pool import Pool
 
 
 def main(words: list[str]) -> Path:
-    """Score the samples of `run` by another verifier or with other options of the run's own, and
-    return the new run folder.
-
-    The new folder has no responses, but has changes.csv: every sample whose outcome changed. Its
-    name depends on the samples, the options and all that a verdict depends on
-    (common/verifiers/fingerprint.py), so that a verifier that was fixed scores again. The
-    references are those stored with the run. Raises UserError if the run is unfinished or damaged.
-    """
+    """Score the samples of `run` by another verifier or with other options, and return the new run
+    folder, which has changes.csv: every sample whose outcome changed. Its name depends on the
+    samples and on all that a verdict depends on (common/verifiers/fingerprint.py). The references
+    are those stored with the run. Raises UserError if the run is unfinished or damaged."""
     settings, others = split(
         words, {"run": "", "workers": "2", "memory_gb": "4", "results_dir": ""}
     )
@@ -42,7 +38,7 @@ def main(words: list[str]) -> Path:
     there = bool(settings["run"]) and source.is_dir()
     require(there, "run", settings["run"], "no such folder; give one that an evaluation made")
     has_samples = (source / "problems.jsonl.gz").exists()
-    require(has_samples, "run", source, "has no samples; give an evaluation's run")
+    require(has_samples, "run", source, "lacks samples; give an evaluation's run")
     wrong = verify(source)
     require(not wrong, "run", source, wrong[0] if wrong else "")
     config = read(source / "config.yaml")
@@ -72,8 +68,6 @@ def main(words: list[str]) -> Path:
 
 
 def _changed(benchmark: dict, given: dict[str, str]) -> dict:
-    """Return the stored benchmark with `eval.verifier.*` and `eval.deadline` from the command
-    line."""
     benchmark = benchmark | {"verifier": dict(benchmark["verifier"])}
     target = given.pop("eval.verifier._target_", None)
     if target is not None:  # another verifier has options of its own
@@ -111,8 +105,7 @@ def _score_again(run: Run, source: Path, benchmark: dict, settings: dict[str, st
 
 
 def changes(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
-    """Return the samples whose outcome differs: problem_id, sample, before, after, parsed_before,
-    parsed_after."""
+    """Return the samples whose outcome differs, with outcome and parsed before and after."""
     names = ["problem_id", "sample", "outcome", "parsed"]
     both = before[names].merge(
         after[names], on=names[:2], suffixes=("_before", "_after"), validate="one_to_one"

@@ -15,16 +15,14 @@
                       and their NLL by both models
     meta.json, DONE   versions and provenance; hashes of all files
 
-A chunk is written whole or not at all. So a killed run loses at most the chunk in progress (with
-vLLM one per engine), and its samples do not depend on where it was stopped. `rlvr evaluate --help`
-lists options.
+A chunk is written whole or not at all, so a killed run loses at most the chunk in progress (with
+vLLM one per engine), and its samples do not depend on where it was stopped.
 
-With `scores` nothing is sampled: samples/ holds what the model says of the samples of that folder
-(scoring.py), and there are no problems and no counts.
+With `scores`, samples/ holds what the model says of the samples of that folder (scoring.py),
+without problems and counts.
 
-With `row` a trained model is evaluated for a paper's table. The folder is then a run folder of that
-paper, results/<paper>/<run id of the training>-<benchmark>-<hash>/, which the paper's comparison
-gathers.
+With `row` a trained model is evaluated for a paper's table, in results/<paper>/<run id of the
+training>-<benchmark>-<hash>/, for its comparison.
 """
 
 from __future__ import annotations
@@ -65,12 +63,10 @@ def evaluate(x: Evaluate, on_chunk: Callable[[], None] = lambda: None) -> Path:
 
 def evaluate_all(xs: Sequence[Evaluate], on_chunk: Callable[[], None] = lambda: None) -> list[Path]:
     """Sample, verify and measure one evaluation after another; return the run folders. A finished
-    run is found, not repeated. A model is loaded once for all evaluations of it: its engines go on
-    with the next benchmark while the last chunks of one are drawn.
+    run is found, not repeated. A model is loaded once for all its evaluations.
 
     `on_chunk` is called when all that was made so far is stored: before each chunk, with vLLM also
-    while chunks are drawn. Raises UserError if a trained model is not finished, or is another one
-    than when the run began.
+    while chunks are drawn. Raises UserError if a trained model is unfinished or has changed since.
     """
     kinds: dict[str, dict[str, list[Pending]]] = {}
     for x in xs:
@@ -82,7 +78,7 @@ def evaluate_all(xs: Sequence[Evaluate], on_chunk: Callable[[], None] = lambda: 
         if x.engine == "local":
             device(x.device)  # fails before prompts are read
         else:
-            need_linux("engine", x.engine, "take engine=local")
+            need_linux("engine", x.engine, "use engine=local")
         one = Pending(x)
         alike = kinds.setdefault("scores" if x.scores else x.engine, {})
         alike.setdefault(like(one.x), []).append(one)
@@ -111,8 +107,8 @@ def _score(groups: list[list[Pending]], on_chunk: Callable[[], None]) -> None:
 
 
 class Pending:
-    """An evaluation that is not finished. Its `x` has the checkpoint that its row asks for as its
-    model. It begins with its first chunk, since its problems may be large."""
+    """An unfinished evaluation. Its `x` has the checkpoint that its row asks for as its model. It
+    begins with its first chunk, since its problems may be large."""
 
     def __init__(self, x: Evaluate):
         self.x, self.taken, self.step = x, None, None
@@ -134,7 +130,6 @@ class Pending:
         return problems(self.asked)[: x.limit]
 
     def hold(self) -> Run:
-        """Return the run folder, which this process holds from now on."""
         x, config = self.x, self.x.identity()
         if x.row is not None:
             config |= {"scope": x.row.scope, "row": asdict(x.row)}
@@ -144,7 +139,7 @@ class Pending:
         return run
 
     def chunks(self, stack: ExitStack) -> Iterator[Chunk]:
-        """Yield the chunks that are missing. What is still open at the end of `stack` is closed."""
+        """Yield the chunks that are missing. `stack` closes what is still open at its end."""
         prompts = self.problems()
         self.run, self.stack = self.hold(), stack
         keep_problems(self.run, prompts)
@@ -185,8 +180,7 @@ def ended(row: tuple, stop: list[str]) -> tuple:
 
 
 def keep_checkpoint(run: Run, taken: checkpoints.Checkpoint) -> None:
-    """Store which checkpoint is evaluated, or compare it with the one stored when the run began.
-    Raises UserError if they differ."""
+    """Store which checkpoint is evaluated. Raises UserError if another one is stored."""
     path, now = run.path / "checkpoint.json", asdict(taken)
     if not path.exists():
         write_json(path, now)

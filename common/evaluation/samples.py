@@ -1,7 +1,4 @@
-"""Samples of a checkpoint, their counts (n, c per problem), and the result rows made from these.
-
-`rlvr evaluate model=... eval=math500 n=256` is `common/evaluation/run.py`.
-"""
+"""Samples of a checkpoint, their counts (n, c per problem), and the result rows made from these."""
 
 from __future__ import annotations
 
@@ -24,16 +21,14 @@ COLUMNS = "problem_id sample response outcome parsed tokens log_prob stopped ids
 
 @dataclass(frozen=True)
 class Sampled:
-    """One benchmark's samples, one row per response: problem_id, sample, response, outcome, parsed,
-    tokens, log_prob (sum over its tokens, nats), stopped, ids (its tokens as they were drawn, the
-    end token included: the same text, tokenised again, may be another sequence)."""
+    """One benchmark's samples, one row (COLUMNS) per response: log_prob is the sum over its tokens,
+    in nats; ids are its tokens as drawn, which the same text may not give again."""
 
     benchmark: str
     rows: pd.DataFrame
 
     def counts(self) -> pd.DataFrame:
-        """Return benchmark, problem_id, n, c, distinct: the right answers, and how many of them
-        differ."""
+        """Return benchmark, problem_id, n, c, distinct (different right answers)."""
         correct = self.rows.outcome == "correct"
         problems = self.rows.problem_id
         counts = pd.DataFrame(
@@ -73,15 +68,13 @@ def sample(
     settings: Evaluation,
     seed: tuple,
 ) -> Sampled:
-    """Return `n` verified responses to every prompt, at the evaluation's temperature and length
-    limit."""
+    """Return `n` verified responses to every prompt."""
     drawn = draw(model, tokenizer, prompts, n, settings, (*seed, benchmark))
     return Sampled(benchmark, scored(prompts, n, drawn, verify))
 
 
 def pairs(rows: list[dict], texts: dict[str, str], tokenizer) -> list[Pair]:
-    """Return the token ids of each row's prompt, as the tokenizer gives them to the engines, and of
-    its response, as it was drawn."""
+    """Return the token ids of each row's prompt and of its response, as they were drawn."""
     if not rows:
         return []
     asked = list(dict.fromkeys(row["problem_id"] for row in rows))
@@ -91,15 +84,14 @@ def pairs(rows: list[dict], texts: dict[str, str], tokenizer) -> list[Pair]:
 
 
 def metric_rows(sampled: Sampled, ks: list[int]) -> pd.DataFrame:
-    """Return the result rows of one benchmark: pass@k for the k that its n allows, then
-    `sample_rows`."""
+    """Return the result rows of one benchmark: pass@k for k up to its n, then `sample_rows`."""
     counts = sampled.counts()
     frame = report(counts, [k for k in ks if k <= int(counts.n.iloc[0])])
     return pd.concat([frame, sample_rows(sampled)], ignore_index=True)
 
 
 def sample_rows(sampled: Sampled) -> pd.DataFrame:
-    """Return result rows that say how diverse and how valid one benchmark's samples are.
+    """Return result rows on the diversity and validity of one benchmark's samples.
 
     token_entropy     mean of -log p over all sampled tokens, nats: a token's entropy by sampling
     sequence_entropy  mean of -log p of whole responses, nats
@@ -108,7 +100,7 @@ def sample_rows(sampled: Sampled) -> pd.DataFrame:
     truncated         percent cut off by max_tokens
     response_length   tokens, the end token included
 
-    Without log_prob, such as at temperature 0, the entropies have no row.
+    Without log_prob, as at temperature 0, the entropies are left out.
     """
     rows, counts = sampled.rows, sampled.counts()
     by_problem = rows.groupby("problem_id")
@@ -132,7 +124,6 @@ def sample_rows(sampled: Sampled) -> pd.DataFrame:
 def result_row(
     benchmark: str, metric: str, values: pd.Series, unit: str, *, n_samples: int
 ) -> dict:
-    """Return the result row of the mean of `values`, one for each problem."""
     size = len(values)
     stderr = values.std() / size**0.5 if size > 1 else None
     row = {"benchmark": benchmark, "metric": metric, "value": values.mean(), "unit": unit}
@@ -140,12 +131,11 @@ def result_row(
 
 
 def warn_cut_off(share: float, key: str, limit: int) -> None:
-    """Warn on stderr if more than CUT_OFF of the responses reached `key`=`limit`; they are judged
-    as they stand."""
+    """Warn on stderr if more than CUT_OFF of the responses reached `key`=`limit`."""
     if share > CUT_OFF:
         print(
-            f"warning: {100 * share:.0f} % of the responses were cut off at {key}={limit}; what is "
-            f"cut off is rarely right: raise {key}",
+            f"warning: {100 * share:.0f} % of the responses were cut off at {key}={limit} and are "
+            f"therefore mostly wrong; raise {key}",
             file=sys.stderr,
             flush=True,
         )

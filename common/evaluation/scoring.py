@@ -1,9 +1,6 @@
-"""Score stored samples with a model (common/models/teacher_forcing.py): exact entropies and
-log-probabilities of their tokens, or Delta NLL on a base model's rare right answers.
-
-The token ids are those that the sampler drew. The weights are float32 and on one GPU, whatever
-engine drew the samples.
-"""
+"""Scores stored samples with a model (common/models/teacher_forcing.py): exact entropies and
+log-probabilities of the token ids drawn, or Delta NLL on a base model's rare right answers. The
+weights are float32 and on one GPU, whatever engine drew the samples."""
 
 from __future__ import annotations
 
@@ -36,15 +33,12 @@ MEASURED = ["log_prob", "entropy", "drawn_entropy"]  # the last at the samples' 
 def score(
     x: Evaluate, run: Run, step: int | None, last: dict, on_chunk: Callable[[], None]
 ) -> Path:
-    """Score the samples of the run folder `x.scores` with `x.model`; return the run folder.
-
-    samples/ then holds MEASURED of each response, sums over its tokens in nats, in place of its
-    text. `last` is as in `_load`. Raises UserError if those samples are not finished,
-    or lack token ids.
-    """
+    """Score the samples of the run folder `x.scores` with `x.model`; return the run folder, whose
+    samples/ hold MEASURED of each response, sums over its tokens in nats. `last`: `_load`. Raises
+    UserError if those samples are unfinished or lack token ids."""
     home = x.path.parent / str(x.scores)
     if not (home / "DONE").exists():
-        raise UserError(f"scores={x.scores}: {home} is not finished; its samples are waited for")
+        raise UserError(f"scores={x.scores}: {home} is unfinished; this waits for its samples")
     rows = (_rare if x.eval.rare_share else _exact)(x, run, home, last, on_chunk)
     write_rows(run, rows, x.label, x.seed, x.row, step)
     run.finish()
@@ -77,12 +71,11 @@ def _exact(
 def _rare(
     x: Evaluate, run: Run, home: Path, last: dict, on_chunk: Callable[[], None]
 ) -> pd.DataFrame:
-    """Return one result row. `home` holds the base model's samples. The chosen ones are written to
-    rare.jsonl.gz, with their NLL by both models."""
-    require(x.row is not None, "eval.rare_share", x.eval.rare_share, "only a paper's row has it")
+    """Return one result row from the base model's samples in `home`; write those it used."""
+    require(x.row is not None, "eval.rare_share", x.eval.rare_share, "needs a paper's row")
     chosen = rarest(stored(home), x.eval.rare_share or SHARE)
     if chosen.empty:
-        raise UserError(f"{home}: no right answer among the samples; raise n={x.n}")
+        raise UserError(f"{home}: the samples have no right answer; raise n={x.n}")
     wanted = set(zip(chosen["problem_id"], chosen["sample"], strict=True))
     every = (row for _, some in _chunks(home) for row in some)
     rows = [row for row in every if (row["problem_id"], row["sample"]) in wanted]
@@ -99,7 +92,7 @@ def _rare(
 
 
 def _load(model: Model, x: Evaluate, last: dict) -> tuple:
-    """Return the model and its tokenizer. `last` keeps those of the last call, and no others."""
+    """Return the model and its tokenizer, which `last` keeps for the next call."""
     if last.get("model") != model:
         last.clear()
         last |= {"pair": local_model(replace(x, model=model)), "model": model}

@@ -32,8 +32,7 @@ def problems(node: dict) -> list[Prompt]:
 
 
 def keep_problems(run: Run, prompts: list[Prompt]) -> None:
-    """Store the problems, or compare them with those stored when the run began. Raises UserError if
-    they differ."""
+    """Store the problems. Raises UserError if other ones are stored."""
     path, rows = run.path / "problems.jsonl.gz", [asdict(prompt) for prompt in prompts]
     if not path.exists():
         write_jsonl_gz(path, rows)
@@ -63,7 +62,6 @@ def missing(run: Run, starts: list[int]) -> list[int]:
 
 
 def keep(run: Run, start: int, made: pd.DataFrame) -> None:
-    """Write the chunk that begins at the problem `start`."""
     rows = made.astype(object)
     # a missing text is NaN in pandas, null in JSON
     write_jsonl_gz(_file(run, start), rows.where(rows.notna(), None).to_dict("records"))
@@ -84,8 +82,7 @@ def stored(run: Path) -> pd.DataFrame:
 def write_rows(
     run: Run, rows: pd.DataFrame, label: str, seed: int | None, row: Row | None, step: int | None
 ) -> None:
-    """Write metrics.csv. The rows belong to table "evaluation" or, with `row`, to its table and
-    method at `step`."""
+    """Write metrics.csv, for table "evaluation" or the table and method of `row` at `step`."""
     where = {"table": "evaluation", "model": label, "seed": seed, "run_id": run.run_id}
     if row is not None:
         where |= {"table": row.table, "method": row.method, "seed": row.seed, "step": step}

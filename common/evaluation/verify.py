@@ -11,14 +11,13 @@ code: tests, test_type, fn_name). Rows of `kind` answer_pair or unit_test may ho
 the response.
 
 One row is written for each that is read, in order: id, outcome, reward, parsed, reason. The outcome
-is correct, wrong, unparsed (no answer was found), timeout or error. A row that cannot be scored,
-such as one with an empty gold, or a line that is no JSON, gets the outcome error and the reason.
-Empty lines are skipped. A log of inspect (`.eval`), finished or not, may take the place of the
-lines: its samples are judged anew.
+is correct, wrong, unparsed (no answer was found), timeout or error, with a reason, for a row that
+cannot be scored or a line that is not JSON. Empty lines are skipped. A log of inspect (`.eval`) may
+take the place of the lines: its samples are judged anew.
 
 Rows of one problem_id (or id) are the samples of a problem. pass@k, with 95 % intervals over the
 problems, is printed to standard error where all problems have as many samples. The exit status is 1
-where no row could be scored.
+if all rows fail to be scored.
 
   fields.X=NAME    the field of a row that holds X, such as fields.response=output fields.answer=gts
   counts=FILE      writes benchmark, problem_id, n, c: a CSV that `rlvr import` reads
@@ -93,7 +92,6 @@ def main(words: list[str]) -> None:
 
 
 def renamed(cases: list[dict], fields: dict[str, str]) -> list[dict]:
-    """Return the cases with each field of `fields` (fields.X -> name) under its name X."""
     names = {key.removeprefix(FIELD): name for key, name in fields.items()}
     return [case | {x: case[name] for x, name in names.items() if name in case} for case in cases]
 
@@ -111,8 +109,7 @@ def counted(cases: list[dict], verdicts: list[Verdict], benchmark: str) -> pd.Da
 
 
 def pass_at_ks(counts: pd.DataFrame) -> list[str]:
-    """Return a line for pass@1, pass@2, pass@4, ... up to the number of samples; nothing where the
-    problems have different numbers of samples."""
+    """Return a line for pass@1, pass@2, pass@4, ... if all problems have as many samples."""
     if counts["n"].nunique() != 1:
         return []
     n = int(counts["n"].iloc[0])
@@ -126,7 +123,7 @@ def pass_at_ks(counts: pd.DataFrame) -> list[str]:
 
 def read(data: bytes) -> list[dict]:
     """Return the rows of lines of JSON, or of a log of inspect. A line that is no object becomes a
-    row that has nothing but a FAULT, which says what is wrong with it."""
+    row with a FAULT, which says what is wrong with it."""
     if data.startswith(b"PK"):
         return _samples(data)
     rows = []
@@ -141,8 +138,7 @@ def read(data: bytes) -> list[dict]:
 
 
 def _samples(log: bytes) -> list[dict]:
-    """Return the samples of a log of inspect as rows, with the target as the answer. One that ended
-    in an error has a FAULT. Raises UserError for another archive."""
+    """Return the samples of a log of inspect as rows. Raises UserError for another archive."""
     rows = []
     try:
         with ZipFile(io.BytesIO(log)) as parts:
@@ -160,7 +156,7 @@ def _samples(log: bytes) -> list[dict]:
                 rows.append(row)
     except (BadZipFile, NotImplementedError, KeyError, ValueError) as error:
         raise UserError(f"standard input: cannot be read as a log of inspect ({error})") from error
-    require(bool(rows), "standard input", "", "is an archive without samples of inspect")
+    require(bool(rows), "standard input", "", "is an archive, but has no samples of inspect")
     return rows
 
 

@@ -1,8 +1,8 @@
 """vLLM engines side by side, each in a process of its own, on one GPU or on `tensor_parallel` GPUs.
 
-Which engine draws a chunk changes nothing in it. So a model's benchmarks are spread over all GPUs
-that this process sees, chunk by chunk, while finished chunks are verified here. An engine that
-dies, is stopped, or makes no step for too long (common/watch.py) ends the evaluation.
+A chunk is the same whichever engine draws it, so a model's benchmarks are spread over all visible
+GPUs, chunk by chunk, while finished chunks are verified here. An engine that dies, is stopped, or
+makes no step for too long (common/watch.py) ends the evaluation.
 """
 
 from __future__ import annotations
@@ -48,8 +48,7 @@ class Worker:
         return "the engine" if self.gpu is None else f"the engine on GPU {self.gpu}"
 
     def look(self) -> None:
-        """Raise Fault, a UserError, if the engine is stopped, has lost a process, or stands
-        still."""
+        """Raise Fault if the engine is stopped, has lost a process, or stands still."""
         with suppress(psutil.Error):
             first = psutil.Process(self.process.pid)
             self.family = {first, *first.children(recursive=True)}
@@ -69,15 +68,13 @@ def drawn_by_vllm(
     engine on each of `gpus` (`places`). The chunks of a group are alike (`like`). An engine stays
     with its group, then takes one that no other works on, then any, and is loaded for it again.
 
-    `on_chunk` is called every second and may raise: the chunks that are being drawn are then lost,
-    as they are with Ctrl-C. Raises what an engine raises, and UserError if an engine dies or stands
-    still.
+    `on_chunk` is called every second and may raise: the chunks that are being drawn are then lost.
+    Raises what an engine raises, and UserError if an engine dies or stands still.
     """
     engines, busy, looked = dict[int, Worker](), dict[Any, tuple[int, Chunk]](), 0.0
     checked = set[int]()
 
     def begin(place: int) -> None:
-        """Give the engine of this place something to do, if anything is left."""
         engine = engines.get(place)
         own, others = engine and engine.group, {engines[one].group for one, _ in busy.values()}
         order = sorted(range(len(groups)), key=lambda one: (one != own, one in others))
@@ -120,8 +117,8 @@ def drawn_by_vllm(
 
 
 def places(x: Evaluate) -> list[str | None]:
-    """Return CUDA_VISIBLE_DEVICES of every engine: `tensor_parallel` GPUs each; GPUs that are left
-    over stay idle. Raises UserError for fewer GPUs than one engine needs."""
+    """Return CUDA_VISIBLE_DEVICES of every engine: `tensor_parallel` GPUs each, and the rest idle.
+    Raises UserError for fewer GPUs than one engine needs."""
     each, seen = x.tensor_parallel or 1, gpus(x.device)
     if each == 1:
         return seen
@@ -150,8 +147,7 @@ def _start(group: int, first: Chunk, gpu: str | None, checks: bool) -> Worker:
 
 
 def _end(worker: Worker) -> None:
-    """Kill an engine's process and all its children: vLLM's engine core may be a process of its
-    own."""
+    """Kill an engine's process and all its children, such as vLLM's engine core."""
     with suppress(psutil.Error):
         worker.family |= set(psutil.Process(worker.process.pid).children(recursive=True))
     worker.process.kill()
@@ -163,8 +159,8 @@ def _end(worker: Worker) -> None:
 
 
 def _answer(worker: Worker) -> Responses | None:
-    """Return a chunk's rows, or None if the engine only reports that it makes progress. Raises what
-    the engine raised, and UserError if the engine died."""
+    """Return a chunk's rows, or None if the engine only reports progress. Raises the engine's
+    error, and Fault if it died."""
     try:
         answer = worker.pipe.recv()
     except (EOFError, ConnectionError):
@@ -182,7 +178,6 @@ def _answer(worker: Worker) -> Responses | None:
 def _work(
     pipe: Connection, x: Evaluate, prompts: list[Prompt], gpu: str | None, checks: bool
 ) -> None:
-    """Serve as an engine's process: answer each chunk with its rows, or with an error."""
     for number in (signal.SIGINT, signal.SIGTERM):  # left to the parent, which then kills this
         signal.signal(number, signal.SIG_IGN)
     end_with_parent()
