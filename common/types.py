@@ -14,8 +14,7 @@ Outcome = Literal["correct", "wrong", "unparsed", "timeout", "error"]
 
 @dataclass(frozen=True)
 class Prompt:
-    """One problem: its stable id, the text that the model continues, and the reference that the
-    verifier compares with."""
+    """One problem: its id, the text that the model continues, and the verifier's reference."""
 
     id: str
     text: str

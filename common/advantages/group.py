@@ -114,8 +114,7 @@ def power_norm(rewards: Tensor, *, correct: Tensor, gamma: float) -> Tensor:
 
     Source: FADE sec 8.8; Andrychowicz et al. 2021.
     m_S = m_F = (p*q)^(1 - gamma)
-    A group of equal rewards gets 0. Raises UserError for gamma < 0, groups of one, or graded
-    rewards.
+    Equal rewards get 0. Raises UserError for gamma < 0, groups of one, or graded rewards.
     """
     require(gamma >= 0, "gamma", gamma, "must be >= 0")
     r = success(rewards, "power_norm", correct=correct)

@@ -67,8 +67,7 @@ def ucpo(
     The w_i of a group's right answers have the mean 1, so the gradient mass is GRPO's.
     tau = 0 is `grpo`. The formula was read in the authors' code, not in the paper. Left out: the
     code's lower bound of 1e-6 on q_i and its sharpening of wrong answers, off by default.
-    Raises UserError for tau outside [0, 1], groups of one, graded rewards, or log_probs or
-    lengths of another shape.
+    Raises UserError for tau outside [0, 1], groups of one, graded rewards, or other shapes.
     """
     require(0 <= tau <= 1, "tau", tau, "must be in [0, 1]")
     advantage = grpo(rewards, unbiased=unbiased, epsilon=epsilon)

@@ -78,10 +78,9 @@ def batch_exploration(
     Source: Song et al. 2025 (arXiv 2509.06941), batch exploration.
     m_S = sqrt(p*q) - c*p*(p*G - 1)/G, m_F = sqrt(p*q); unbiased=false and epsilon=0
     Peers: none
-    The penalty is not centred. coefficient = 0 is `grpo`. The penalty was read in others' notes,
-    not in the paper; they give no coefficient and do not say whether the reward or, as here, the
-    advantage gets it. Raises UserError for coefficient < 0, groups of one, or outcomes of another
-    shape.
+    The penalty is not centred. coefficient = 0 is `grpo`. Others' notes, not the paper, were read;
+    they give no coefficient and do not say whether the reward or, as here, the advantage gets it.
+    Raises UserError for coefficient < 0, groups of one, or outcomes of another shape.
     """
     require(coefficient >= 0, "coefficient", coefficient, "must be >= 0")
     repeated = (_counts(outcomes, rewards, "batch_exploration") - 1) / rewards.shape[1]

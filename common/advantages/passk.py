@@ -24,9 +24,8 @@ def pass_at_k_tang(rewards: Tensor, *, correct: Tensor, k: int) -> Tensor:
     m_S = p*comb(F, k - 1) / comb(G - 1, k - 1), m_F = 0
     Peers: verl grpo_passk with norm_adv_by_std_in_grpo=False at k = G, for rewards in {0, 1}
     FADE's group has exactly k responses; the average over sets is our addition, for k below G.
-    FADE's mass k p q^(k-1) is the expectation of a sum over k responses; the mass of this
-    per-response mean is p q^(k-1). k = 1 is REINFORCE. Raises UserError for k outside 1..G or
-    graded rewards.
+    FADE's mass k p q^(k-1) is of a sum over k responses; this mean's is p q^(k-1). k = 1 is
+    REINFORCE. Raises UserError for k outside 1..G or graded rewards.
     """
     r = success(rewards, "pass_at_k_tang", correct=correct)
     size = _group_size(rewards, k)

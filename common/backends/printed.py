@@ -124,8 +124,7 @@ def at(tree: dict, key: str) -> Any:
 
 def agree(ours: Any, printed: Any) -> bool:
     """Return whether our value agrees with the printed one: a set of ours contains the printed
-    values, a list equals them, a single value is one of them. Texts are compared without case,
-    spaces and punctuation."""
+    values, a list equals them, a single value is one of them. Texts agree by their letters."""
     if isinstance(ours, frozenset):
         return set(printed) <= ours
     if isinstance(ours, list | tuple):

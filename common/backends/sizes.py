@@ -17,8 +17,7 @@ def facts(path: str, key: str) -> tuple:
 
 
 def sizes_of(x: Experiment) -> list[Size]:
-    """Return the sizes of the policy and, with DLC, of its memory network; none where the policy's
-    configuration cannot be read."""
+    """Return the sizes of the policy and, with DLC, of its memory network; [] if not readable."""
     if x.model.pretrain is None:
         size = _size_at(str(x.model.path), x.model.revision or "main")
     else:

@@ -1,8 +1,7 @@
 """The six forms of a predicate. common/claims/judge.py says how they are written.
 
 A form makes comparisons of what its selectors find: weighted sums such as a - b, each with an
-interval. They are tested against a number, `null`, or else `side` compares the one interval with
-bounds.
+interval. They are tested against `null`, or else `side` compares the one interval with bounds.
 """
 
 from dataclasses import dataclass, field
@@ -46,8 +45,7 @@ class Form:
 
     @property
     def selectors(self) -> list[Selector]:
-        """The selectors in the order written, once for each combination of `each`. The two of a
-        pair follow one another."""
+        """The selectors in the order written, pair by pair, for each combination of `each`."""
         grids = getattr(self, "each", [{}])
         times = [dict(zip(x, at, strict=True)) for x in grids for at in product(*x.values())]
         given = [getattr(self, key, []) for key in ("order", "a", "b", "of", "pairs")]

@@ -95,9 +95,8 @@ def combine(terms: Sequence[tuple[float, Found]], *, assumed: float | None = Non
     """Return the weighted sum of the found values with its interval: over seeds, and over problems
     where there are counts.
 
-    assumed: on a cluster, what the assumed spread over seeds is multiplied by; None on a laptop.
-    With fewer than MIN_SEEDS seeds the assumed spread is used (`single_interval`), with more the
-    spread is drawn towards it.
+    assumed: on a cluster, what the assumed spread over seeds is multiplied by; None on a laptop. It
+    is used below MIN_SEEDS seeds (`single_interval`), above the spread is drawn towards it.
     """
     terms = tuple(terms)
     value = sum(weight * x.values.mean() for weight, x in terms)

@@ -97,9 +97,8 @@ class Evidence:
         return [self.sides_of(gap) for gap in self.gaps]
 
     def sides_of(self, gap: Gap) -> tuple[float, float]:
-        """Return the p-values of two statements: a comparison lies on the claimed side of `null`,
-        and it lies on the other. They are 0 or 1 without random numbers, and 1 (open) for a tie and
-        with too few seeds on a laptop."""
+        """Return the p-values of: a comparison lies on the claimed side of `null`; on the other
+        side. They are 0 or 1 without random numbers, and 1 for a tie or too few seeds."""
         above = gap.interval.value - self.form.null
         open_ = abs(above) < 1e-9 or np.isnan(gap.interval.stderr)
         p = 1.0 if open_ else gap.interval.p(self.form.null)

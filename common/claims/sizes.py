@@ -33,8 +33,7 @@ def near(gap: Gap, value: float, within: float | None) -> str:
 
 
 def level(gap: Gap) -> Gap:
-    """Return the gap of a range. On a cluster its interval is over runs only, because the problems
-    are the printed number's."""
+    """Return the gap of a range; on a cluster, with the printed problems, an interval over runs."""
     if gap.noise is None:
         return gap
     if gap.single:

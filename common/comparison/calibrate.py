@@ -208,8 +208,7 @@ class Plan:
 
     @cache  # noqa: B019 (a plan lives as long as the command)
     def _places(self, seeds: int) -> Counts:
-        """Return Counts of `seeds` runs of each row, whose `c` is a place among the right answers
-        of all blocks of all seeds."""
+        """Return Counts of `seeds` runs of each row, with places among all right answers as `c`."""
         cells = self.cells[self.cells["of"].notna()]
         size = cells.groupby("block")["n_problems"].first()
         of_row = cells.drop_duplicates(["table", "method", "block"])

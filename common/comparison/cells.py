@@ -41,8 +41,7 @@ def with_sampling(rows: pd.DataFrame, behind: Counts) -> pd.DataFrame:
 
 
 def with_best(spec: Spec, rows: pd.DataFrame, behind: Counts) -> pd.DataFrame:
-    """Return the rows and, for every best@k that `Spec.metrics` prints, a row for each row of
-    pass@k, from the same counts."""
+    """Return the rows, with a row of each printed best@k for each of pass@k, by their counts."""
     parts = [rows]
     for metric in spec.metrics if len(rows) else ():
         name, k = of = estimator(metric) or ("", 0)
@@ -100,8 +99,7 @@ def under_printed_names(frame: pd.DataFrame, names: pd.DataFrame) -> pd.DataFram
 
 
 def at_step(spec: Spec, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of each cell and seed at the step that its table reports (`Spec.steps`), the
-    earliest of equal peaks."""
+    """Return the rows of each cell and seed at its table's step; the earliest of equal peaks."""
     parts = []
     for table, part in rows.groupby("table", sort=False, dropna=False):
         chosen = spec.steps.get(str(table), "last")

@@ -82,9 +82,8 @@ def main(words: list[str]) -> None:
 
 
 def compare(spec: Spec, root: Path) -> None:
-    """Print the comparison, and write it to <root>/<paper>/: claims.csv, gaps.csv, cells.csv
-    (printed cells with a rerun), comparison.csv (all reruns), comparison.md and, if there are any,
-    gains.csv and figures."""
+    """Print the comparison and write it to <root>/<paper>/: claims, gaps, cells (printed cells with
+    a rerun), comparison (all reruns) and gains (.csv), comparison.md, figures."""
     from common.comparison import cluster_figures
     from common.comparison import text as compare_text
 

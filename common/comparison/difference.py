@@ -83,8 +83,7 @@ def _option(word: str) -> bool:
 
 
 def apart(a: list[Path], b: list[Path]) -> dict[str, str]:
-    """Return the settings besides the method that differ between two sets of training runs, with
-    the values of both."""
+    """Return the settings, besides the method, that differ between two sets of training runs."""
     runs = ([run for run in side if "optim" in config_of(run)] for side in (a, b))
     sides = [{config_of(run).get("seed"): settings(run) for run in side} for side in runs]
     shared, found = [seed for seed in sides[0] if seed in sides[1]], {}
@@ -157,8 +156,7 @@ def _common(a: pd.DataFrame, b: pd.DataFrame, metrics: list[str]) -> list[tuple[
 
 
 def reasons(a: Path, b: Path) -> dict[str, str]:
-    """Return, as text, what may lie behind the difference of two evaluations, in the order in which
-    a response becomes a score."""
+    """Return, as text, what may explain a difference of two evaluations, step by step."""
     sides, configs = [stored(run) for run in (a, b)], [config_of(run) for run in (a, b)]
     problems = [set(side["problem_id"]) for side in sides]
     both = problems[0] & problems[1]

@@ -82,8 +82,7 @@ def curves(counts: pd.DataFrame) -> dict[tuple[str, str], Runs]:
 
 
 def percent(c: np.ndarray, n: np.ndarray) -> np.ndarray:
-    """Return pass@k in percent for each of KS, (R, K), from correct counts and samples (R,); NaN
-    for fewer than k samples."""
+    """Return pass@k in percent for each of KS, (R, K), from c and n (R,); NaN where n < k."""
     shares = np.full((len(c), len(KS)), np.nan)
     for i, k in enumerate(KS):
         shares[n >= k, i] = 100 * pass_at_k(c[n >= k], n[n >= k], [k])[:, 0]

@@ -56,8 +56,7 @@ class Gathering:
 
 
 def gather(root: Path, paper: str) -> Gathering:
-    """Return the results of the finished runs in <root>/<paper>/, each with the table, method and
-    scope that it was started with."""
+    """Return the results of the finished runs in <root>/<paper>/, labelled as at their start."""
     finished, left_out = finished_runs(root, paper)
     found, problems = collect(finished)
     configs = {run: config_of(run) for run in found}

@@ -7,8 +7,7 @@
 A file is CSV, plain or gzipped, with one row per problem: problem_id, n (samples) and c (how many
 were correct), and the columns table, model, method, benchmark, seed and step; a column with the
 same value everywhere may be given on the command line instead (docs/data.md). `files` may be a
-folder of such files too. Two files are never merged into one evaluation, and all rows must be
-usable before any is written.
+folder of such files too. Two files are never merged into one evaluation. An unusable row stops it.
 """
 
 import glob
@@ -104,8 +103,8 @@ def import_runs(
 
 
 def read_file(path: Path, fixed: dict[str, str]) -> pd.DataFrame:
-    """Return the counts in a file, with the columns NEEDED. Raises UserError for a file that is
-    unreadable or one of KINDS, a missing or unknown column, and a missing value or one unlike
+    """Return the counts in a file, with the columns NEEDED. Raises UserError for an unreadable
+    file, one of KINDS, a missing or unknown column, and a value that is missing or against
     `fixed`."""
     require(not path.is_dir(), "files", path, f"is a folder; give its files, as in '{path}/*.csv'")
     try:
@@ -140,8 +139,7 @@ def _which(key: tuple) -> str:
 
 
 def _require_new(root: Path, paper: str, counts: pd.DataFrame, own: set[Path]) -> None:
-    """Raise UserError for an evaluation that a finished run outside `own` has: of two runs of one
-    cell, neither would count."""
+    """Raise UserError for an evaluation that another run than `own` has: neither would count."""
     given = set(counts[EVALUATION].itertuples(index=False, name=None))
     for run in finished_runs(root, paper)[0].keys() - own:
         rows = read_csv(run / "metrics.csv")[EVALUATION].dropna().astype({"seed": int, "step": int})

@@ -62,9 +62,8 @@ def placed(x: Experiment) -> Experiment:
 
 
 def labelled(runs: Sequence[Path]) -> dict[Path, str]:
-    """Return the method that each of these training runs of a paper is shown as: its label. Runs of
-    a label with other settings are named after what differs between them. A line has each seed
-    once."""
+    """Return the method that each of a paper's training runs is shown as: its label and, for runs
+    of a label with other settings, what differs. No two runs of a line share a seed."""
     groups: dict[tuple, list[Path]] = {}
     for run in runs:
         config = config_of(run)

@@ -1,6 +1,5 @@
 """The printed cells of a paper: papers/<paper>/published/table*.csv. A cell's column `run` names
-the row (named experiment configuration) whose run is its rerun, or several rows, separated by ";",
-whose runs make it together."""
+the row (named experiment configuration) whose run is its rerun, or rows, separated by ";"."""
 
 import re
 from functools import cache

@@ -44,8 +44,7 @@ def phases(log: pd.DataFrame, columns: list[str]) -> dict[str, float]:
 def logged(
     root: Path, paper: str, rows: pd.DataFrame, measure: Callable[[pd.DataFrame], dict[str, float]]
 ) -> pd.DataFrame:
-    """Return what `measure` makes of the log of each run, as result rows of benchmark "training" in
-    the table "TABLE, logged"."""
+    """Return what `measure` makes of each run's log, as result rows of table "TABLE, logged"."""
     names = ["table", "model", "method", "seed", "step"]
     parts = [
         {**run[names], "run_id": run.name, "metric": metric, "value": value}

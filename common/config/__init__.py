@@ -1,5 +1,4 @@
-"""Configurations: Hydra's composition, rows of a paper's YAML, the schema, and errors that name
-key, value and remedy."""
+"""Configurations: Hydra's composition, a paper's rows, the schema, and errors with their remedy."""
 
 import yaml
 

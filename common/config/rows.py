@@ -43,8 +43,7 @@ def rows(paper: str) -> dict[str, RowConfig]:
 
 @cache
 def tables(paper: str) -> dict[str, str]:
-    """Return the table of each row's results: the one that its first sweep names. Later ones change
-    its values or train further."""
+    """Return the table of each row's results, named by its first sweep; later ones change it."""
     found: dict[str, str] = {}
     for scale in stated(paper)["scales"].values():
         for sweep in scale["sweeps"]:

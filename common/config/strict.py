@@ -60,8 +60,7 @@ def _adapter(schema: type):
 
 
 def _in_our_words(schema: Any, errors: list) -> UserError:
-    """Return the first error as a UserError; an unknown key goes first, as it is often the reason
-    why another key is missing."""
+    """Return the first error, or an unknown key, often the reason of others, as a UserError."""
     extra = "unexpected_keyword_argument"
     error = next((e for e in errors if e["type"] == extra), errors[0])
     _, *path = error["loc"]

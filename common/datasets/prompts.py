@@ -79,8 +79,7 @@ def jsonl(
 
 
 def part(*, of: dict, number: int, parts: int) -> list[Prompt]:
-    """Return the prompts of part `number` (from 0) of the set of node `of`, divided in its order
-    into `parts` equal parts."""
+    """Return the prompts of part `number` (from 0) of `parts` equal ones of the set `of`."""
     whole = resolve(of, "of")()
     ends = [i * len(whole) // parts for i in (number, number + 1)]
     return whole[slice(*ends)]
@@ -142,8 +141,7 @@ def unique(prompts: list[Prompt], key: str) -> None:
 
 
 def stated(node: dict) -> int | None:
-    """Return how many prompts a set has at least, as its configuration states, or None; for a part
-    of a set, its share rounded up."""
+    """Return the least size that a set's configuration states, or None; of a part, its share."""
     if "of" in node:  # the node of a `part`
         whole = stated(node["of"])
         return whole and -(-whole // node["parts"])

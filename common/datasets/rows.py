@@ -53,8 +53,7 @@ def arc(row: dict) -> dict:
 
 
 def gpqa(row: dict, *, seed: int) -> dict:
-    """Return the right answer and three wrong ones in an order drawn for each question by `seed`,
-    the same on every machine."""
+    """Return the right and three wrong answers in an order drawn for each question by `seed`."""
     choices = [row["Correct Answer"], *(row[f"Incorrect Answer {i}"] for i in (1, 2, 3))]
     order = random.Random(f"gpqa-{seed}-{row['Question']}").sample(range(4), 4)
     return {"choices": [str(choices[i]).strip() for i in order], "answer": LETTERS[order.index(0)]}

@@ -48,8 +48,7 @@ def filtered(
     drop_easiest  share of the prompts to drop, rounded down (over_sharpening Table 5: 0.25)
     mean          drop the easiest until the mean rate is at most this (FADE Sec. 3: about 0.5)
 
-    A fixed seed draws which of equal rates are dropped. Raises UserError if a prompt has no rate,
-    or all would be dropped.
+    A fixed seed decides among equal rates. Raises UserError without a rate, or if all are dropped.
     """
     given = {"drop_easiest": drop_easiest, "mean": mean}
     require((drop_easiest is None) != (mean is None), KEY, given, "give one of them")
@@ -79,8 +78,7 @@ def filtered(
 
 
 def rates(counts: Path) -> dict[str, float]:
-    """Return prompt id -> share of right samples, from an evaluation's counts.csv. Raises UserError
-    if that file does not exist."""
+    """Return prompt id -> share of right samples from counts.csv. Raises UserError without it."""
     if not counts.exists():
         raise UserError(
             f"data.train.{KEY}={counts}: the start model was not measured on the training set yet; "

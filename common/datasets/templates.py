@@ -83,8 +83,7 @@ def simple_evals(row: dict) -> Message:
 
 
 def simple_evals_boxed(row: dict) -> Message:
-    """Ask as `simple_evals`, with BOXED as the system prompt, for Qwen2.5-Math-Instruct, whose
-    template would add its own."""
+    """Ask as `simple_evals`, with BOXED in place of Qwen2.5-Math-Instruct's system prompt."""
     return BOXED, simple_evals(row)[1]
 
 
@@ -95,8 +94,7 @@ def number_only(row: dict) -> Message:
 
 
 def letter(row: dict) -> Message:
-    """Ask a multiple-choice question, to be answered at the end in the words that MMLU-Pro's
-    extraction looks for first."""
+    """Ask for a letter at the end, in words that MMLU-Pro's extraction looks for first."""
     return (
         None,
         f"{question(row)}\n\nThink step by step, then finish your response with "
@@ -191,8 +189,7 @@ def render(row: dict, *, instruction: str, chat: str | None) -> str:
 
 
 def of_model(node: dict, path: str | None, revision: str | None) -> dict:
-    """Return the node of a set with chat `model` as model:PATH[@REVISION]. Raises UserError for a
-    model without a path."""
+    """Return the node; chat `model` becomes model:PATH[@REVISION], and needs a path."""
     if "of" in node:  # a part of a set
         return node | {"of": of_model(node["of"], path, revision)}
     if node.get("chat") != OWN:

@@ -1,5 +1,4 @@
-"""Delta NLL on base-rare correct answers (F-GRPO App. F.2): what training takes from rare
-answers."""
+"""Delta NLL on the base model's rare right answers (F-GRPO App. F.2): how much they lose."""
 
 from __future__ import annotations
 
@@ -49,8 +48,7 @@ def rare_correct(
 
 
 def rarest(drawn: pd.DataFrame, share: float) -> pd.DataFrame:
-    """Return a `share` of the right and finished samples, at least one: those with the highest
-    length-normalised NLL."""
+    """Return the `share` of right, finished samples with the highest NLL a token; at least one."""
     right = drawn[(drawn["outcome"] == "correct") & drawn["stopped"].astype(bool)]
     surprise = (-right["log_prob"] / right["tokens"]).sort_values(ascending=False, kind="stable")
     return right.loc[surprise.index[: max(1, round(share * len(right)))]]

@@ -159,8 +159,7 @@ def _end(worker: Worker) -> None:
 
 
 def _answer(worker: Worker) -> Responses | None:
-    """Return a chunk's rows, or None if the engine only reports progress. Raises the engine's
-    error, and Fault if it died."""
+    """Return a chunk's rows, or None for mere progress. Raises the engine's error, or Fault."""
     try:
         answer = worker.pipe.recv()
     except (EOFError, ConnectionError):

@@ -157,8 +157,7 @@ def parts(method: Method, group_size: int) -> dict[str, dict]:
 
 def loss(method: Method) -> dict:
     """Return the function and arguments of the method's loss: ppo_clip where our trainer has
-    weighted the advantages, for the repository's loss with a clip that its only step never
-    reaches."""
+    weighted the advantages, also for the repository's loss, whose only step reaches no clip."""
     found = _function(method.loss)
     never = {"eps_low": 0.2, "eps_high": 0.2} if found["function"] == REPOSITORY else {}
     weighted = method.token_weights or never

@@ -52,8 +52,7 @@ class ExperimentTrainer(MethodTrainer):
                 self.config.actor_rollout_ref.rollout.temperature = temperature
 
     def _compute_old_log_prob(self, batch, metrics: dict):
-        """Log the entropy as the mean over all tokens, in nats, as the local backend does: verl
-        aggregates it as the loss."""
+        """Log the entropy as the token mean, in nats; verl aggregates it as the loss."""
         batch = super()._compute_old_log_prob(batch, metrics)
         data = v1.get(batch, "entropy", "response_mask").to_padded_tensor()
         weights = token_mean(data["response_mask"])

@@ -200,8 +200,7 @@ def token_bytes(size: Size) -> int:
 
 def reserved_bytes(load: Load, parallel: int) -> float:
     """Return the bytes besides the weights when vLLM sizes its cache: states of the longest pass
-    (about 32 bytes a token and unit of the width), logits of all sequences in float32 with two
-    copies, and RUNTIME_BYTES."""
+    (about 32 bytes a token and unit of width), logits in float32 thrice, RUNTIME_BYTES."""
     size = load.models[0]
     states = 32 * size.hidden * max(BATCHED, load.sampled) / parallel
     return states + 3 * 4 * SEQUENCES * size.vocab + RUNTIME_BYTES

@@ -75,8 +75,7 @@ def advantage(token_level_rewards, response_mask, index, config, **_):
 
 
 def group_rows(index: np.ndarray, real: torch.Tensor) -> torch.Tensor:
-    """Return the row numbers (P, G) of each group, in the order of the batch. Raises UserError
-    where groups differ in size."""
+    """Return the row numbers (P, G) of each group. Raises UserError for groups of unequal size."""
     groups: dict[object, list[int]] = {}
     for row in real.nonzero()[:, 0].tolist():
         groups.setdefault(index[row], []).append(row)

@@ -81,9 +81,8 @@ class PolicyWorker(ActorRolloutRefWorker):  # not "Worker": verl finds its own w
 
     @register(dispatch_mode=make_nd_compute_dataproto_dispatch_fn(mesh_name="actor"))
     def compare_sampler(self, data):
-        """Return how far vLLM's probabilities of the response tokens are from those that both
-        networks give here, softmax((f_theta - mu f_phi) / temperature): the mean of |p - q| as
-        `loss`, the largest as `max`."""
+        """Return the mean |p - q| as `loss` and the largest as `max`, with p of both networks here,
+        softmax((f_theta - mu f_phi) / temperature), and vLLM's q of the response tokens."""
         mu = self.config.rollout.engine_kwargs.vllm.hf_overrides.memory_mu
         kept = deque[torch.Tensor]()
 
