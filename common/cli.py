@@ -66,8 +66,7 @@ def on_results(function: Callable[[Path], object], help_text: str) -> None:
 
 
 def guard(function: Callable) -> None:
-    """Run `function`. A UserError ends the process with its message and exit code 2, Ctrl-C with
-    130 after CLEANING seconds at most; neither prints a traceback."""
+    """Run `function`. A UserError ends the process with exit code 2, Ctrl-C with 130."""
     bare = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if bare and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, _interrupt)

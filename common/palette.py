@@ -28,8 +28,7 @@ LINES = ("-", "--", ":", "-.", "-")
 MARKERS = ("o", "s", "^", "D", "v")
 # (what is mixed into the family's colour, its share)
 SHADES = (("#FFFFFF", 0), ("#FFFFFF", 0.5), ("#131619", 0.5), ("#FFFFFF", 0.3), ("#131619", 0.25))
-# Places in LINES, MARKERS and SHADES of methods that are drawn together with the first of their
-# family, which has place 0. All other methods get a place by a hash of their name.
+# Places in LINES, MARKERS and SHADES of methods drawn with the first of their family, which has 0.
 PLACES = {
     "grpo_n_8": 0, "grpo_n_32": 1, "grpo_n_2": 2, "kl": 3, "entropy_bonus": 4,
     "f_grpo_n_8": 0, "f_grpo_n_8_gamma_0_5": 0, "f_grpo_n_8_gamma_1": 1,

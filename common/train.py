@@ -45,8 +45,7 @@ def train(x: Experiment) -> None:
 
 
 def following(x: Experiment, run: Path) -> str:
-    """Return the command that evaluates a run's model on its first benchmark, or on eval=NAME if
-    that benchmark is not the user's own file."""
+    """Return the command that evaluates a run's model, on its first benchmark if that is a file."""
     words = ["rlvr evaluate model=huggingface", f"model.path={quote(str(run / 'model'))}"]
     words += [f"model.chat={quote(x.model.chat)}"] if x.model.chat else []
     first = next(iter(x.data.benchmarks.values()), {})

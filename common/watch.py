@@ -26,8 +26,7 @@ from common.errors import require
 
 GRACE_S = 60.0
 DIED = "has died"
-# Counted at most between two looks: after a longer gap this process was suspended too (scontrol),
-# or the whole machine is slow.
+# Counted at most between two looks: in a longer gap this process was suspended too, or slow.
 COUNTED_S = 15.0
 STALL_S = 30 * 60.0  # a whole step takes 25 to 540 s in SimpleRL-Zoo, EasyR1, NeMo-RL
 STALLED = 5  # steps; responses grow in training, but not fivefold from one step to the next
@@ -119,8 +118,7 @@ class Watch:
         return self._lost(alive, now) or self._stalled(alive, now)
 
     def _counted(self, now: float) -> float:
-        """Return the seconds on a clock that stops while this process cannot look, because whatever
-        suspends it suspends the watched processes too."""
+        """Return the seconds on a clock that stops while this process is suspended."""
         passed = 0.0 if self._looked is None else now - self._looked
         self._looked, self._clock = now, self._clock + min(passed, COUNTED_S)
         return self._clock

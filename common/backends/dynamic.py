@@ -27,8 +27,7 @@ class Rollout:
 
     @property
     def outcomes(self) -> torch.Tensor:
-        """Return a number for each response's answer, (P, G), the same for equal answers of a
-        group. Responses without an answer are one outcome."""
+        """Return a number for each response's answer, (P, G), the same for a group's equal ones."""
         G = self.batch.group_size
         answers = [(row // G, verdict.parsed) for row, verdict in enumerate(self.verdicts)]
         return torch.tensor(numbered(answers)).view(-1, G)

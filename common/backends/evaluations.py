@@ -45,8 +45,7 @@ class Evaluations:
         self.start = None  # the model that training started from, loaded when it is first needed
 
     def warn(self, group: str, share: float) -> None:
-        """Warn once for each key if many responses were cut off at its limit; never for the
-        testbed, whose limit is part of its task."""
+        """Warn once for each key of many cut-off responses; never for the testbed's own limit."""
         key, limit = f"{group}.max_tokens", getattr(self.x, group).max_tokens
         if self.x.model.path is not None and key not in self.warned and share > samples.CUT_OFF:
             self.warned.add(key)
@@ -63,15 +62,13 @@ class Evaluations:
             save(self.model, self.tokenizer, snapshots.folder(self.folder, step))
 
     def make_up(self, step: int) -> dict[str, float]:
-        """Return the scores at `step` if the run was to end there, was stopped before that
-        evaluation, and now goes on; else {}."""
+        """Return the scores at `step` if it was to be the run's last and was not evaluated."""
         missing = not (self.folder / "eval" / f"step-{step:05d}.csv").exists()
         late = step in self.x.eval.curve(self.x.optim.steps) and missing
         return self.on_the_curve(step) if late else {}
 
     def last(self, step: int, told: bool) -> dict[str, float]:
-        """Write the model, the last evaluation's samples, which are not drawn again after a kill,
-        and all result rows; return the scores."""
+        """Write the model, the missing samples and all result rows; return the scores."""
         save(self.model, self.tokenizer, self.folder / "model")
         names, sampled = list(self.benchmarks), []
         for name in tracked(names, "last evaluation", total=len(names)) if told else names:
@@ -98,8 +95,7 @@ class Evaluations:
         )
 
     def write(self, step: int, sampled: list[Sampled]) -> dict[str, float]:
-        """Write the rows and counts of every benchmark to `eval/step-<step>*.csv`; return
-        {"pass@1/BENCHMARK": percent}, which are columns of the training curve."""
+        """Write the rows and counts of every benchmark; return {"pass@1/BENCHMARK": percent}."""
         x = self.x
         more = []
         if x.kl_from_start:
@@ -143,8 +139,7 @@ class Evaluations:
 def write_evaluation(
     x: Experiment, folder: Path, step: int, sampled: list[Sampled], more: Sequence = ()
 ) -> pd.DataFrame:
-    """Write the result rows of all samples and of `more`, and the counts, to
-    `eval/step-<step>*.csv`; return the rows."""
+    """Write the result rows of all samples and of `more`, and the counts; return the rows."""
     frames = [metric_rows(one, x.eval.k) for one in sampled]
     rows = _named(x, step, pd.concat([*frames, *more], ignore_index=True))
     counts = pd.concat([one.counts() for one in sampled], ignore_index=True)
@@ -154,8 +149,7 @@ def write_evaluation(
 
 
 def write_last(x: Experiment, folder: Path) -> None:
-    """Write counts.csv of the last step and metrics.csv of all evaluations, with the percentage of
-    training groups with mixed rewards (F-GRPO Eq. 9)."""
+    """Write counts.csv and metrics.csv, with the percentage of mixed groups (F-GRPO Eq. 9)."""
     step = x.optim.steps
     last = folder / "eval" / f"step-{step:05d}-counts.csv"
     write(folder / "counts.csv", last.read_bytes())

@@ -228,12 +228,9 @@ class Loop:
         return Rollout(batch, verdicts, reward, gap)
 
     def rollout(self, step: int) -> tuple[Rollout, dict, RolloutBatch]:
-        """Return (judged responses, values to log, all drawn responses) of one step.
-
-        With `sampling.dynamic_batches` above 1 (DAPO) P groups with mixed rewards are kept, if that
-        many batches have them. Lengths, truncation and the entropy that a controller sees then
-        describe the kept responses, all other values all drawn ones.
-        """
+        """Return (judged responses, values to log, all drawn responses) of one step. With dynamic
+        sampling (DAPO), lengths, truncation and the entropy that a controller sees describe the P
+        groups that are kept, all other values all drawn ones."""
         x, pad_id = self.x, self.tokenizer.pad_token_id
         groups, most = x.sampling.prompts, x.sampling.dynamic_batches
         parts = dynamic.until_mixed(partial(self.draw, step), groups=groups, most=most)
@@ -270,8 +267,8 @@ class Loop:
         correct: torch.Tensor,
         solve_rate: float,
     ) -> tuple[torch.Tensor, list[dict]]:
-        """Return the weights of all responses, (P, G), for the shaped `reward`, and the arguments
-        that the controller sets at each of its ticks: once, or for each optimiser step."""
+        """Return the weights of all responses, (P, G), for the shaped `reward`, and the
+        controller's arguments at each of its ticks."""
         x, batch, shape = self.x, kept.batch, reward.shape
         lengths = batch.mask.sum(1)
         drawn = (batch.log_probs * batch.mask).sum(1)  # log pi_old of each response
@@ -326,8 +323,7 @@ class Loop:
                 kl = self.method.kl(log_prob, ref_log_prob)
                 loss = loss + x.method.kl_coef * kl
                 totals["kl"] += (kl.detach() * micro.mask).sum() / tokens
-            # where, not a product: padding may hold inf or nan, which a zero weight would not
-            # remove
+            # where, not a product: padding may hold inf or nan, which a zero weight would keep
             total = torch.where(micro.mask > 0, loss * weights[rows], 0.0).sum()
             total.backward()
             totals["loss"] += total.detach()

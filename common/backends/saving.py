@@ -10,16 +10,15 @@ LONGEST_S = 3600.0  # most time between two checkpoints; it comes before the sha
 
 
 def steps_between(step_s: float, save_s: float) -> int:
-    """Return the steps between checkpoints, from the seconds of a step and of a checkpoint: the
-    fewest with which saving takes at most `SHARE` of the time, but no more than fit `LONGEST_S`."""
+    """Return the fewest steps between checkpoints with which saving takes at most `SHARE` of the
+    time, but no more than fit `LONGEST_S`."""
     fewest, most = math.ceil(save_s / (SHARE * step_s)), int(LONGEST_S / step_s)
     return max(1, min(fewest, most))
 
 
 class Saving:
-    """Decides after which steps a run saves: every `every` steps or, with None, by the clock. Then
-    a run saves its first step after each start, so that a fault in one of the next is retried, and
-    the duration of the last checkpoint decides when the next is due."""
+    """Decides after which steps a run saves: every `every` steps or, with None, its first step
+    after each start and then by the duration of the last checkpoint."""
 
     def __init__(self, every: int | None):
         self.every, self.last = every, 0

@@ -19,8 +19,7 @@ PART = 8192  # samples of an evaluation: 25,000 prompts with 8 samples each are 
 
 
 def measurements(x: Experiment) -> list[Evaluate]:
-    """Return the evaluations that `x` needs: none without training steps or with the whole set,
-    several if the set is large and its size is known."""
+    """Return the evaluations that `x` needs: several for a large set of known size."""
     node = x.data.train
     if chooser(node, "data.train") is None or x.optim.steps == 0:
         return []

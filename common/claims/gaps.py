@@ -47,8 +47,7 @@ class Gap:
 
     @property
     def idle(self) -> bool:
-        """Whether both sides have the same number for every seed and problem. Where all numbers are
-        0 or 100 percent, that is a floor or ceiling and does not count."""
+        """Whether both sides agree everywhere, other than at a floor or ceiling."""
         known = [x for _, x in self.terms if x.seeds is not None]
         if len(known) < 2 or self.single or not self.parts:
             return False
@@ -57,8 +56,7 @@ class Gap:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """The possible ends of the 95 % interval: those of a difference of two shares of right
-        answers keep both shares in 0..100 %. NaN without spread."""
+        """The ends of the 95 % interval, cut where a share would leave 0..100 %."""
         shares = all(estimator(str(m)) for _, x in self.terms for m in x.metrics)
         if shares and [weight for weight, _ in self.terms] == [1, -1]:
             return self.interval.of_difference(float(self.terms[1][1].values.mean()))
@@ -82,8 +80,7 @@ class Gap:
 
 
 def on_shared_seeds(values: list[Found]) -> list[Found]:
-    """Return the values restricted to the seeds that all of them have, so that they are paired;
-    unchanged where fewer than MIN_SEEDS are shared."""
+    """Return the values at their shared seeds, or unchanged below MIN_SEEDS of these."""
     random = [set(x.seeds) for x in values if x.seeds is not None]
     shared = sorted(set.intersection(*random)) if random else []
     if len(shared) < MIN_SEEDS:

@@ -97,8 +97,8 @@ class Evidence:
         return [self.sides_of(gap) for gap in self.gaps]
 
     def sides_of(self, gap: Gap) -> tuple[float, float]:
-        """Return the p-values of: a comparison lies on the claimed side of `null`; on the other
-        side. They are 0 or 1 without random numbers, and 1 for a tie or too few seeds."""
+        """Return p of "it lies on the claimed side" and of "on the other side": 0 or 1 without
+        random numbers, 1 for a tie or too few seeds."""
         above = gap.interval.value - self.form.null
         open_ = abs(above) < 1e-9 or np.isnan(gap.interval.stderr)
         p = 1.0 if open_ else gap.interval.p(self.form.null)
@@ -298,8 +298,7 @@ def _partial(ps: Sequence[float], n: int) -> float:
 
 
 def _corrected(known: dict[str, Evidence]) -> dict[str, dict[str, float]]:
-    """Return p of each claim, uncorrected and with both corrections over its family; NaN for claims
-    without a test (numbers without seeds, too few seeds, bounds)."""
+    """Return p of each claim, uncorrected and corrected in its family; NaN without a test."""
     lines = []
     for name, x in known.items():
         tested = any(gap.parts or gap.single for gap in x.gaps)

@@ -13,8 +13,7 @@ TOYS = ("toy", "simulation")  # families of claims.yaml; their tables begin with
 
 
 def kinds(claims: list[Claim], gaps: pd.DataFrame, trained: set[str]) -> dict[str, str]:
-    """Return the kind of each claim by its id, one of KINDS; "" if it is not made on a laptop.
-    gaps: GAPS; trained: the tables of trained models."""
+    """Return each claim's kind by its id, "" off laptops; `trained`: tables of trained models."""
     tables = gaps[gaps["scope"] == LAPTOP].groupby("claim")["table"].agg(lambda x: [*map(str, x)])
     return {x.id: _kind(x.family, tables.get(x.id), trained) if x.laptop else "" for x in claims}
 

@@ -92,8 +92,7 @@ class Counts:
 
 
 def tidy(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows with all result columns. Text columns are categories, because hundreds of
-    selectors are compared with them."""
+    """Return the rows with all result columns; text as categories, for hundreds of comparisons."""
     more = [name for name in ("sampling", "measured") if name in rows]  # of cluster rows
     rows = rows.reindex(columns=[*COLUMNS, *more])
     for column in ("k", "value", "seed", "step"):
@@ -172,8 +171,7 @@ def _each_seed_once(place: str, selector: dict, wanted: dict, lists: list, chose
 
 
 def indexed(counts: pd.DataFrame) -> Counts:
-    """Return `counts` (PER_PROBLEM) indexed by evaluation. A benchmark has the same problems at
-    each step that its printed name has."""
+    """Return counts by evaluation; a benchmark's problems are the same at each printed step."""
     names = counts["benchmark"].astype(str).str.replace(OF_STEP, "", regex=True)
     groups = counts.groupby([names, "problem_id"])
     return Counts(

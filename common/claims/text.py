@@ -31,8 +31,7 @@ def counts(verdicts: pd.DataFrame) -> list[str]:
 
 
 def difference(row: pd.Series | dict, word: str = "") -> str:
-    """Return a difference of gaps.csv with its interval, and with the corrected p where the
-    interval leaves out 0 and the claim's verdict `word` is open all the same."""
+    """Return a row of gaps.csv with its interval, and corrected p if that alone leaves it open."""
     digits = 1 if str(row["metric"]).startswith("pass@") else 3
     low, high = row["low"], row["high"]
     if pd.isna(low):

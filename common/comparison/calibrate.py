@@ -221,8 +221,7 @@ class Plan:
 
 
 def asked(paper: str) -> dict[tuple, tuple[int, bool]]:
-    """Return (samples a problem, whether it is trained) of a cluster's runs, by table, label, model
-    and, where it differs, benchmark."""
+    """Return (samples a problem, trained or not) by table, label, model and perhaps benchmark."""
     found: dict[tuple, tuple[int, bool]] = {}
     config = scales_of(paper, "scale=cluster")
     for name, scale in config.scales.items():

@@ -27,8 +27,8 @@ COLUMNS = [
 
 
 def with_sampling(rows: pd.DataFrame, behind: Counts) -> pd.DataFrame:
-    """Return the rows with a column `sampling`: the standard deviation of the number over further
-    draws of the samples, from the counts; without counts `stderr`, which is no smaller."""
+    """Return the rows with `sampling`, the standard deviation over further draws of the samples
+    from the counts, else the larger `stderr`."""
     found = rows["stderr"].to_numpy(float).copy() if len(rows) else np.empty(0)
     keys = rows[COUNTED].itertuples(index=False, name=None)
     for i, (key, metric) in enumerate(zip(keys, rows["metric"], strict=True)):
@@ -74,9 +74,8 @@ def other_problems(row: dict, printed: int | None) -> float:
 
 
 def as_printed(spec: Spec, rows: pd.DataFrame, named: pd.DataFrame) -> pd.DataFrame:
-    """Return the cluster rows at their table's step, under all names of printed rows that they
-    stand for, with averages over benchmarks and cells that several runs make together. `measured`
-    is our name of a metric. named: naming_runs."""
+    """Return the cluster rows at their table's step, under all printed names, with averages and
+    cells of several runs; `measured` is our name of a metric. named: naming_runs."""
     if rows.empty:
         return rows
     rows = rows.assign(measured=rows["metric"])
@@ -88,8 +87,7 @@ def as_printed(spec: Spec, rows: pd.DataFrame, named: pd.DataFrame) -> pd.DataFr
 
 
 def under_printed_names(frame: pd.DataFrame, names: pd.DataFrame) -> pd.DataFrame:
-    """Return rows or counts of cluster runs, with a copy under each of the other `names`
-    (published.other_names) that printed rows have for the run."""
+    """Return rows or counts with a copy under each of the `names` (published.other_names)."""
     own = frame.rename(columns={"table": "of_table", "method": "of_method"})
     same = names.merge(own, on=["of_table", "of_method", "model"], suffixes=("_printed", ""))
     at_step = same["step_printed"].isna() | (same["step"] == same["step_printed"])
@@ -117,8 +115,7 @@ def at_step(spec: Spec, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _means(spec: Spec, part: pd.DataFrame) -> pd.Series:
-    """Return for each row the mean of its run, metric and step over the benchmarks of
-    `Spec.averages`; NaN where one is missing."""
+    """Return each row's mean over the benchmarks of `Spec.averages`; NaN where one is missing."""
     members = {name for names in spec.averages.values() for name in names}
     key = ["model", "method", "metric", "seed", "step"]
     value = part["value"].where(part["benchmark"].isin(members))
@@ -129,8 +126,7 @@ def _means(spec: Spec, part: pd.DataFrame) -> pd.Series:
 def one_run_each(
     spec: Spec, rows: pd.DataFrame, names: pd.DataFrame
 ) -> tuple[pd.DataFrame, list[str]]:
-    """Return the rows without those that two runs have with the same seed and names, and a message
-    for each such case. names: published.other_names."""
+    """Return the rows without those that two runs share, and a message for each such case."""
     if rows.empty:
         return rows, []
     several = set(names.loc[names["step"].notna(), "of_table"])
@@ -151,8 +147,8 @@ def one_run_each(
 
 
 def one_source_each(rows: pd.DataFrame, runs: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """Return the rows without each (table, model, benchmark) whose runs read a public data set from
-    two commits or files, because their prompts differ, and a message for each."""
+    """Return the rows without those whose runs read a data set from two commits or files, so that
+    prompts differ, and a message for each."""
     sets, dropped, messages = sets_of(runs), [], []
     for (table, model, benchmark), part in rows.groupby(["table", "model", "benchmark"]):
         read = {run: sets.get(run, {}) for run in part["run_id"].unique()}
@@ -298,8 +294,7 @@ def _beside(cell: dict, value: float, half: float) -> dict:
 
 
 def problems_of(spec: Spec, benchmark: str) -> int | None:
-    """Return the number of problems of a printed benchmark, or the sum over an average's
-    benchmarks; None if one is unknown."""
+    """Return the number of problems of a printed benchmark or average, or None."""
     sizes = [spec.problems.get(name) for name in spec.averages.get(benchmark, [benchmark])]
     known = [size for size in sizes if size is not None]
     return sum(known) if len(known) == len(sizes) else None

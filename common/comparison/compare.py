@@ -179,8 +179,7 @@ class Read:
 
 
 def _on_a_laptop(spec: Spec, root: Path, stated: list[Claim], found: dict[str, Gathering]) -> Read:
-    """Return the results of the paper's runs on a laptop and of the study, with the rows of theory
-    and simulation, and with the study's diversity at equal accuracy."""
+    """Return the paper's laptop runs and the study's, with theory and equal accuracy."""
     own, left_out = gathered(root, spec.paper, LAPTOP, found[spec.paper])
     study, more = of_study(root, methods_of(stated), found[STUDY])
     whole = joined(own, study)

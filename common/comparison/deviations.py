@@ -43,8 +43,7 @@ class Planned(NamedTuple):
 
 
 def planned(paper: str) -> list[Planned]:
-    """Return every run of the cluster scales and of the scale `gpu` that belongs to a printed table
-    or figure, once, with its deviations from the paper."""
+    """Return every cluster or GPU run of a printed table or figure, with its deviations from it."""
     config = strict(Reproduce, compose(paper, [], "reproduce"))
     tables = set(published(ROOT / "papers" / paper / "published")["table"])
     tables |= set(other_names(naming_runs(paper))["of_table"])

@@ -119,8 +119,7 @@ def differences(a: Side, b: Side, metrics: list[str]) -> pd.DataFrame:
 
 
 def means(side: Side, metrics: list[str]) -> pd.DataFrame:
-    """Return claims.GAPS, and `seeds`, of the mean of each benchmark and metric (of `metrics`).
-    Raises UserError for an unknown metric, and for a repeated seed."""
+    """Return claims.GAPS and `seeds` of each metric's mean. Raises UserError for an unknown one."""
     known = side[0].dropna(subset=["value"])
     for name in metrics:
         one_of("metrics", name, known["metric"].unique())

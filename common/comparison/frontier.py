@@ -42,8 +42,7 @@ class Curve:
     """One run's evaluations, the base model first."""
 
     steps: np.ndarray  # (T,)
-    # (benchmark, pass@k) -> percent, (benchmark, distinct_correct) -> answers of KS[-1] samples,
-    # (T, problems); NaN where an evaluation has fewer samples
+    # (benchmark, pass@k) -> percent, (benchmark, distinct_correct) -> answers: (T, problems)
     values: dict[tuple[str, str], np.ndarray]
     problems: dict[str, tuple]  # benchmark -> its problems
 

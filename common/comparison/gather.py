@@ -45,8 +45,7 @@ class Gathering:
     left_out: list[str] = field(default_factory=list)  # what was left out and why
 
     def write(self, root: Path, paper: str) -> None:
-        """Write metrics.csv.gz, counts.csv.gz and runs.csv to <root>/<paper>/<scope>/ for each
-        scope with a run, so tables without run folders (results/reference/) stay."""
+        """Write the tables of each scope with a run; others (results/reference/) stay."""
         for scope, one in self.scopes.items():
             folder = root / paper / scope
             write_csv(folder / "metrics.csv.gz", one.rows)
@@ -98,8 +97,7 @@ def gather(root: Path, paper: str) -> Gathering:
 
 
 def _superseded(configs: dict[Path, dict]) -> dict[Path, str]:
-    """Return the evaluations that another one supersedes, each with a message: the same checkpoint
-    choice of the same training run, with more steps to choose from or more samples."""
+    """Return the evaluations that one with more steps or samples supersedes, with messages."""
     groups: dict[str, list[Path]] = {}
     for run, config in configs.items():
         sampling, row = config.get("sampling") or {}, config.get("row") or {}
@@ -124,8 +122,7 @@ def _superseded(configs: dict[Path, dict]) -> dict[Path, str]:
 
 
 def _had(folder: Path) -> set[str]:
-    """Return the runs that the stored tables of a scope were gathered from; none for tables that
-    came without run folders, which have no runs.csv or the committed one."""
+    """Return the runs behind a scope's stored tables; none for committed tables."""
     file, committed = folder / "runs.csv", REFERENCE.joinpath(*folder.parts[-2:], "runs.csv")
     if not file.exists() or (committed.exists() and filecmp.cmp(file, committed, shallow=False)):
         return set()

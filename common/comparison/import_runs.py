@@ -58,8 +58,7 @@ def main(words: list[str]) -> None:
 
 
 def matching(pattern: str) -> list[str]:
-    """Return the files that `pattern` names: a path, a folder of .csv and .csv.gz files, or a glob,
-    whose brackets may also be parts of names."""
+    """Return the files that `pattern` names: a path, a folder or a glob."""
     path = Path(pattern)
     if path.is_dir():
         return sorted(str(file) for end in ("*.csv", "*.csv.gz") for file in path.glob(end))

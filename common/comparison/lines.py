@@ -62,8 +62,7 @@ def placed(x: Experiment) -> Experiment:
 
 
 def labelled(runs: Sequence[Path]) -> dict[Path, str]:
-    """Return the method that each of a paper's training runs is shown as: its label and, for runs
-    of a label with other settings, what differs. No two runs of a line share a seed."""
+    """Return each run's label, with what differs within it, so that a line's seeds are unique."""
     groups: dict[tuple, list[Path]] = {}
     for run in runs:
         config = config_of(run)

@@ -53,8 +53,7 @@ def reruns_of(paper: str, cells: pd.DataFrame) -> set[tuple[str, str]]:
 
 @cache
 def naming_runs(paper: str) -> pd.DataFrame:
-    """Return the printed cells that name a run, once for each run that they name, with the columns
-    OF_RUN; `several` marks cells made of several runs."""
+    """Return the printed cells once for each run that they name, with OF_RUN and `several`."""
     printed = published(ROOT / "papers" / paper / "published")
     if "run" not in printed:  # a paper that was just begun
         printed = printed.assign(run=None)

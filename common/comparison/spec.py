@@ -73,8 +73,7 @@ class Plot:
     curves: list[Curve] = field(default_factory=list)
     cells: list[Cells] = field(default_factory=list)
     tables: list[str] = field(default_factory=list)  # only rows and cells of these; none: of all
-    # the method name of the model that all runs start from: its rows begin each curve of
-    # evaluations at step 0
+    # the method name of the start model: its rows begin each curve of evaluations at step 0
     start: str = ""
     colors: dict[str, str] = field(default_factory=dict)  # of methods, in place of the palette's
 
@@ -96,8 +95,7 @@ class Stated:
     # result rows from the logs of the cluster runs that rows name: of the root and these rows
     logged_rows: Function = lambda root, rows: []
     exact: Function = lambda root: pd.DataFrame()  # printed closed forms: of the root
-    # (method, baseline), as printed, whose gain is compared wherever a table prints both for a
-    # model; a method that the paper compares with several baselines has as many entries
+    # (method, baseline), as printed, whose gain is compared wherever a table has both of a model
     gains: list[tuple[str, str]] = field(default_factory=list)
     # how a cluster run's rows become printed cells
     averages: dict[str, list[str]] = field(default_factory=dict)  # printed mean -> its benchmarks
@@ -110,8 +108,7 @@ class Stated:
     steps: dict[str, int | Literal["last", "peak", "peak of average"]] = field(default_factory=dict)
     # the paper's figures of cluster rows: name -> what is drawn
     figures: dict[str, Plot] = field(default_factory=dict)
-    # functions that draw the others, of root, cells (with step and n_samples) and cluster runs
-    # (Gathered); each returns its figures (cluster_figures.Figure)
+    # functions (root, cells with step and n_samples, Gathered cluster runs) -> the other Figures
     own_figures: list[str] = field(default_factory=list)
     # remarks on printed cells
     footnotes: dict[str, list[Where]] = field(default_factory=dict)  # inconsistency -> its cells
@@ -121,8 +118,7 @@ class Stated:
     # printed benchmark -> the file of configs/eval that evaluates it and says its problems
     evaluated: dict[str, str] = field(default_factory=dict)
     problems: dict[str, int] = field(default_factory=dict)  # printed benchmark -> its problems
-    # printed benchmark -> the number of problems that the paper drew for it without naming them;
-    # they are not ours
+    # printed benchmark -> the number of unnamed problems that the paper drew for it; ours differ
     own_problems: dict[str, int] = field(default_factory=dict)
 
 

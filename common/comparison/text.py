@@ -58,8 +58,7 @@ class Grid:
 
 
 def grid(title: str, cells: Iterable[GridCell], order: Iterable[str] = ()) -> Grid:
-    """Return the cells laid out by model, method and kind, with columns as in `order`, then as they
-    appear. A single model stands in the title."""
+    """Return the cells laid out by model, method and kind, with columns in `order`."""
     rows: dict[tuple[str, str], dict[str, dict[str, str]]] = {}
     for model, method, column, texts in cells:
         rows.setdefault((model, method), {})[column] = texts
@@ -162,8 +161,7 @@ def markdown(x) -> str:
 
 
 def headlines(x, claims: list[Claim], stored: Path) -> Table:
-    """Return the paper's headline claims for a terminal: a line for each scale that a claim was
-    rerun at, or one. `stored`: the paper's committed results."""
+    """Return the headline claims, a line for each scale rerun; `stored`: the committed results."""
     title = f"{x.spec.title}: differences, with 95 % intervals over seeds"
     table = Table(*HEADLINE, title=title, box=box.SIMPLE_HEAD)
     mine, theirs, known = x.verdicts.set_index("id"), x.verdicts.iloc[:0], x.gaps.iloc[:0]

@@ -2,6 +2,5 @@
 
 import yaml
 
-# OmegaConf's loader, which Hydra uses too, is a subclass of yaml.SafeLoader. The one of libyaml,
-# where PyYAML has it, is ten times as fast as the one in Python.
+# OmegaConf's loader is a subclass of yaml.SafeLoader; libyaml's is ten times as fast as Python's.
 yaml.SafeLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -123,8 +123,7 @@ def value(key: str, text: str):
 
 
 def help_text(paper: str, overrides: list[str], config_name: str) -> str:
-    """Return what --help prints: the `hydra.help.template` of a command's files, with $CONFIG,
-    ${choices:GROUP} and ${keys:${MAP}} filled in."""
+    """Return what --help prints: `hydra.help.template` with its placeholders filled in."""
     from omegaconf import OmegaConf
 
     OmegaConf.register_new_resolver("choices", lambda group: ", ".join(names(group)), replace=True)

@@ -50,8 +50,7 @@ def _digest(key: str, value: str, inside: list[Path]) -> str | None:
 
 
 def _code(target: str) -> str | None:
-    """Return the hash of the files of a user's own function; None for a library's function and for
-    one that cannot be imported, which `resolve` reports."""
+    """Return the hash of a user's own function's files; None for others and broken ones."""
     node = {"_target_": target}
     try:
         file = Path(module(node).__file__ or "")

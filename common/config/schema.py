@@ -44,8 +44,7 @@ class Pretrain:
     # the task that gives demonstrations and vocabulary
     task: Literal["countdown", "expressions", "maze"] = "countdown"
     options: dict[str, Any] = field(default_factory=dict)  # arguments of `demonstrations`
-    # muon: Muon on the matrices and AdamW on the rest, with warm-up, then cosine to zero; adamw:
-    # AdamW on everything at constant learning rates
+    # muon: on matrices, AdamW on the rest, with warm-up and cosine to zero; adamw: constant rates
     optimizer: Literal["muon", "adamw"] = "muon"
     positions: PositiveInt = 256  # tokens of the longest sequence, prompt and response
 
@@ -59,8 +58,7 @@ class Pretrain:
 class Model:
     name: str
     path: str | None  # folder or hub id
-    # markup around the prompts, by its name in common/datasets/templates.py; "model" means the
-    # template of the model's own tokenizer
+    # markup of common/datasets/templates.py; "model": the template of the model's own tokenizer
     chat: str | None
     pretrain: Pretrain | None
     revision: str | None = None  # commit of a hub id; a folder has none
@@ -72,8 +70,7 @@ class Model:
 
 
 def prompts_alone(benchmarks: Any) -> Any:
-    """Reduce benchmarks from configs/eval/ (`/eval@data.benchmarks.NAME: FILE`) to their prompts,
-    because a run samples and verifies them with its own settings."""
+    """Reduce files of configs/eval/ to their prompts: a run has its own settings of sampling."""
     if not isinstance(benchmarks, dict):
         return benchmarks
     return {
@@ -128,8 +125,7 @@ class MemorySettings:
     shrink: PositiveInt  # divides the width of a random network
     importance_cap: float | None  # on pi_theta / pi_sample; null: no correction
     path: str | None = None  # folder or hub id of the checkpoint that it starts from
-    # which groups of a step it learns from, where dynamic sampling evicts groups: "kept", the
-    # groups that are trained on, or "all" that were sampled
+    # the groups that it learns from with dynamic sampling: those trained on, or all sampled
     remember: Literal["kept", "all"] = "kept"
 
     def __post_init__(self):
@@ -152,8 +148,7 @@ class Method:
     entropy_coef: NonNegativeFloat
     kl_coef: NonNegativeFloat
     kl_estimator: Literal["k1", "k2", "k3"]
-    # when the controller is updated: once per rollout, or at each optimiser step, from the groups
-    # of its mini-batch
+    # when the controller is updated: per rollout, or per optimiser step from its mini-batch
     clock: Literal["rollout", "optimiser_step"] = "rollout"
     # the KL penalty is subtracted from each response's reward, not added to the loss
     kl_in_reward: bool = False
@@ -171,12 +166,10 @@ class Optim:
     steps: NonNegativeInt  # rollout steps; 0 evaluates the base model
     mini_batches: PositiveInt  # optimiser steps per rollout
     micro_batch: PositiveInt  # sequences per forward-backward pass; changes memory, not results
-    # rollout steps at which a cosine that begins after the warm-up has come down to decay_to x lr;
-    # None: constant
+    # rollout steps until a cosine after the warm-up is down at decay_to x lr; None: constant
     decay_over: PositiveInt | None = None
     decay_to: PositiveFloat = 0.1
-    # a layer's states are computed again for its gradient, which changes memory and time, never the
-    # result
+    # compute a layer's states again for its gradient: changes memory and time, never the result
     gradient_checkpointing: bool = False
     # of the matrix products of a training pass (common/models/policy.py)
     dtype: Literal["float32", "bfloat16"] = "float32"

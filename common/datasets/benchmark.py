@@ -20,6 +20,5 @@ class Benchmark:
     temperature: PositiveFloat
     top_p: Probability
     max_tokens: PositiveInt  # response tokens
-    # the share of the base model's right answers, the least likely ones, which a trained model then
-    # scores (evaluation/rare_nll.py); None: an ordinary benchmark
+    # share of the base model's right answers that a trained model scores (evaluation/rare_nll.py)
     rare_share: Probability | None = None

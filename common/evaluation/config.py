@@ -20,9 +20,8 @@ from common.results.files import config_hash
 PAPER = "evaluations"
 BATCH = 2048  # samples per chunk of the local engine, which decodes a whole chunk at once
 # At most so many samples, and about so many tokens if all responses reach the limit, per chunk of
-# vLLM: no chunk of the papers' 7B models is predicted to take more than an hour of an H100. Models
-# that may write more than LONG tokens think, and use most of them. At the end of a chunk few
-# responses are still being drawn, so small chunks leave a GPU idle.
+# vLLM: within an hour of an H100 for 7B models. Models that may write over LONG tokens use most
+# of them. Small chunks leave a GPU idle at their end.
 MOST, TOKENS, LONG, LONG_TOKENS = 16384, 15_500_000, 8192, 4_000_000
 SCORED = 128  # samples that are scored and stored at a time
 SHOWN_IN = ("scope", "table", "method")  # fields of a Row: where its numbers are shown
@@ -30,8 +29,7 @@ SHOWN_IN = ("scope", "table", "method")  # fields of a Row: where its numbers ar
 
 @dataclass(frozen=True)
 class Row:
-    """The row of a paper's table for which a trained model is evaluated; the evaluation is the same
-    whichever table shows it (SHOWN_IN)."""
+    """The row of a paper's table for which a trained model is evaluated."""
 
     paper: str
     scope: Literal["laptop", "cluster"]
@@ -66,13 +64,11 @@ class Evaluate:
     row: Row | None
     model: Model
     eval: Benchmark
-    # GPUs that share one vLLM engine; None: one. It is not part of the identity, since it only
-    # changes memory and speed
+    # GPUs that share one vLLM engine (None: one); only changes memory and speed
     tensor_parallel: PositiveInt | None = None
     # evaluate only the first so many problems of the set; None: all
     limit: PositiveInt | None = None
-    # the run folder next to this one whose samples the model scores (scoring.py); None: the model
-    # draws samples itself
+    # the run folder beside this one whose samples the model scores (scoring.py); None: it draws
     scores: str | None = None
     stop: list[Text] = field(default_factory=list)  # a response is read up to the first of these
 
@@ -113,8 +109,7 @@ class Evaluate:
         return max(1, self.batch // self.n)
 
     def sizes(self, problems: int | None = None) -> list[int]:
-        """Return the number of problems in each chunk: `problems` in all, where the benchmark does
-        not state its size; no chunk if neither is known."""
+        """Return the problems of each chunk; `problems` in all if the benchmark states no size."""
         asked = stated(self.eval.prompts) or problems or 0
         asked = min(asked, self.limit or asked)
         return [min(self.per_chunk, asked - i) for i in range(0, asked, self.per_chunk)]

@@ -58,8 +58,7 @@ def drawn_here(
 
 
 def drawn(engine: Callable, x: Evaluate, start: int, prompts: list[Prompt]) -> Responses:
-    """Return the samples of the chunk that begins at problem `start`, which depend only on the
-    evaluation's seed and on the chunk."""
+    """Return the samples of the chunk at problem `start`; only seed and chunk decide them."""
     return engine(prompts, x.n, x, (x.seed, "evaluate", x.eval.name, start))
 
 

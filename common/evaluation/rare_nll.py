@@ -55,8 +55,7 @@ def rarest(drawn: pd.DataFrame, share: float) -> pd.DataFrame:
 
 
 def delta_nll(model, tokenizer, rare: list[dict]) -> pd.DataFrame:
-    """Return one result row: the mean NLL under `model` minus that under the base model, in nats
-    per token (higher: more lost); none if the base model had no right answer."""
+    """Return a row: the rare answers' mean NLL minus the base model's, in nats per token."""
     if not rare:
         return pd.DataFrame()
     texts = {row["problem_id"]: row["prompt"] for row in rare}

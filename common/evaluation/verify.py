@@ -122,8 +122,7 @@ def pass_at_ks(counts: pd.DataFrame) -> list[str]:
 
 
 def read(data: bytes) -> list[dict]:
-    """Return the rows of lines of JSON, or of a log of inspect. A line that is no object becomes a
-    row with a FAULT, which says what is wrong with it."""
+    """Return the rows of JSON lines or of a log of inspect; a line of another kind has a FAULT."""
     if data.startswith(b"PK"):
         return _samples(data)
     rows = []
@@ -161,8 +160,7 @@ def _samples(log: bytes) -> list[dict]:
 
 
 def verdicts_of(cases: list[dict], verifier: ModuleType, pool: Pool) -> list[Verdict]:
-    """Return the verdict of every case row, in order; the outcome is "error" for rows that the
-    module of the verifier cannot score."""
+    """Return the verdict of every case row, in order; "error" where it cannot be scored."""
     pairs, refused = {}, {}
     response = getattr(verifier, "response", itemgetter("response"))
     for number, case in enumerate(cases):
@@ -185,8 +183,7 @@ def verdicts_of(cases: list[dict], verifier: ModuleType, pool: Pool) -> list[Ver
 
 
 def completed(cases: list[dict], problems: str | None) -> list[dict]:
-    """Return the cases with the fields that they lack, or have as null, from the problem of the
-    same id in the file `problems`. A case whose id is not there gets a FAULT."""
+    """Return the cases, completed from the problem of the same id in the file, or with a FAULT."""
     if problems is None:
         return cases
     known = {row["id"]: row for row in read_jsonl(Path(problems))}

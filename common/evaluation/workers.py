@@ -85,9 +85,8 @@ def drawn_by_vllm(
         if engine is None or engine.group != group:
             if engine is not None:
                 _end(engine)
-            # All engines of a model load the same files, so only one is checked: the one with the
-            # first chunk, which is not stored if the check fails. A model made here (`pretrain`)
-            # may first have to be made, by each engine.
+            # All engines of a model load the same files, so only the first one is checked, before
+            # its chunk is stored. Each engine may have to make a model made here (`pretrain`).
             checks = group not in checked or chunk.x.model.pretrain is not None
             engine = engines[place] = _start(group, chunk, gpus[place], checks)
             checked.add(group)

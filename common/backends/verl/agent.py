@@ -16,16 +16,14 @@ from common.seeds import generator
 
 
 class RawPrompt:
-    """An agent loop, which verl's workers create and run once for each response. verl's
-    AgentLoopBase needs a chat template, so this is no subclass."""
+    """An agent loop, run once for each response; verl's AgentLoopBase needs a chat template."""
 
     def __init__(self, *, server_manager, tokenizer, trainer_config, **_):
         self.server, self.tokenizer = server_manager, tokenizer
         self.rollout = trainer_config.config.actor_rollout_ref.rollout
 
     async def run(self, sampling_params: dict, priority: int = 0, **row) -> AgentLoopOutput:
-        """Generate the response to `row`, a row of data.py, and add to the sample `tokens`,
-        `log_prob` (nats, summed) and `stopped` for the reward function."""
+        """Generate the response to a row of data.py, and what the reward function keeps of it."""
         text, limit = row["raw_prompt"][0]["content"], row["extra_info"]["max_tokens"]
         prompt = input_ids(self.tokenizer, [text])[0]
         # No text and no part of an answer is read, and vLLM's one Python thread would make them.

@@ -105,8 +105,8 @@ def train(
 
 
 def validation_s(rows: list[dict], every: int) -> float:
-    """Return the seconds that a validation, which hears no stop, adds to the step before it: 0.6 of
-    the longest so far, since slurm/stop.py wants twice as much time left."""
+    """Return the seconds that a validation adds to the step before it: 0.6 of the longest so far,
+    as slurm/stop.py wants twice the time left."""
     due = (rows[-1]["step"] + 1) % every == 0 if rows else False
     return 0.6 * max((row.get("evaluation_seconds", 0.0) for row in rows), default=0.0) * due
 
@@ -222,8 +222,7 @@ def layout_keys(
 
 
 def launch_settings(x: Experiment, work: Path) -> dict | None:
-    """Return what verl's next start must do; None if the run is complete. verl does not make up for
-    an evaluation if it is killed between saving and evaluating."""
+    """Return what verl's next start must do, or None; a kill may have prevented an evaluation."""
     step = checkpointed(work)
     earlier = work.parent / "eval" / f"step-{step:05d}-counts.csv"  # of a shorter run
     missing = not ((work / "validation" / f"{step}.jsonl").exists() or earlier.exists())

@@ -23,8 +23,7 @@ NAME = "rlvr"  # of our estimator and loss in verl (plugin.py)
 WEIGHTED = "common.losses.covariance.weighted_ppo_clip"  # on w_t A it is CLIPPED's loss
 CLIPPED = "common.losses.clip.ppo_clip"
 REPOSITORY = "common.losses.covariance.cw_grpo_repository"
-# Our aggregation weights on the mask of the mini-batch do what verl's agg_loss does with its global
-# counts.
+# Our weights on a mini-batch's mask do what verl's agg_loss does with its global counts.
 AGG_MODES = {
     "common.losses.aggregate.token_mean": "token-mean",
     "common.losses.aggregate.sequence_mean_token_mean": "seq-mean-token-mean",
@@ -132,8 +131,7 @@ def in_bfloat16(value: float) -> float:
 
 
 def learning_rate(x: Experiment) -> float:
-    """Return optim.lr, equalised with `optim.equalise_to` (FADE Table 2) at the first step; the
-    local backend follows a controller."""
+    """Return optim.lr, equalised by `optim.equalise_to` (FADE Table 2) as at the first step."""
     bound = x.bound
     return rate.equalised(
         x.optim.lr,

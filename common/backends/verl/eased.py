@@ -20,8 +20,7 @@ LEAST = 0.3  # vLLM's share of a GPU is not made smaller; our choice
 
 
 def shortest(x: Experiment, settings: dict, prompt: int, context: int) -> float:
-    """Return the tokens of the shortest pass, a GPU's part of the longest prompt with its response;
-    infinite where verl does not pack by tokens."""
+    """Return the tokens of the shortest pass; infinite where verl does not pack by tokens."""
     if not settings[f"{ACTOR}.use_dynamic_bsz"]:
         return math.inf
     longest = min(prompt + x.sampling.max_tokens, context)

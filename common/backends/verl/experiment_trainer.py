@@ -44,8 +44,7 @@ class ExperimentTrainer(MethodTrainer):
             self.role_worker_mapping[role] = ray.remote(PolicyWorker)
 
     def on_train_begin(self):
-        """Set the temperature of log-probabilities if it differs from sampling's. verl reads both
-        from one key; its samplers, which are other processes, have read theirs by now."""
+        """Set the temperature of log-probabilities; verl's samplers have read theirs by now."""
         super().on_train_begin()
         if (temperature := self.config.algorithm.log_prob_temperature) is not None:
             with open_dict(self.config):
@@ -64,8 +63,7 @@ class ExperimentTrainer(MethodTrainer):
         return super()._step_once(metrics, *arguments)
 
     def step(self, *arguments):
-        """Make verl's step, and save if a checkpoint or a kept model is due, or a stop was
-        requested, which leaves a due evaluation to the next launch."""
+        """Make verl's step, and save if due; a stop leaves a due evaluation to the next launch."""
         batch = super().step(*arguments)
         trainer, step = self.config.trainer, self.global_steps
         self.asked = (Path(trainer.default_local_dir).parent / STOP).exists()
@@ -88,8 +86,7 @@ class ExperimentTrainer(MethodTrainer):
         checkpoints, step = Path(self.config.trainer.default_local_dir), self.global_steps
         with self.saving.timed(step):
             drop_old(checkpoints.parent)
-            # verl logs a step only after it has saved and evaluated: a kill in between would lose
-            # the row
+            # verl logs a step after it has evaluated: a kill before that would lose the row
             row = {"step": step, "data": rows.keep(self.seen)}
             write_json(checkpoints / f"global_step_{step}" / rows.ROW, row)
             super()._save_checkpoint()
@@ -134,8 +131,7 @@ class ExperimentTrainer(MethodTrainer):
         return super()._compute_advantage(batch, metrics)
 
     def _compare_sampler(self, batch) -> dict[str, float]:
-        """Return how far the sampler is from the trainer's calibrated distribution; verl compares
-        it with the policy. One response a GPU: more logits of both networks do not fit."""
+        """Compare vLLM with the calibrated distribution; the logits of one response a GPU fit."""
         shared = self.config.actor_rollout_ref.actor.ulysses_sequence_parallel_size
         count = self.actor_rollout_wg.world_size // shared
         part = batch.select_keys(batch.keys[:: len(batch) // count][:count])
@@ -201,8 +197,7 @@ def set_samples(dataframe, n: int):
 
 
 def of_responses(uids: list, samples: list[dict], asked: list[str]) -> dict[str, list]:
-    """Return what the method asks for of the step's responses: `outcomes`, equal for equal answers
-    of a group, and `log_probs` of whole responses when sampled."""
+    """Return what the method asks for: `outcomes`, numbered by answer in a group, `log_probs`."""
     answers = [(uid, sample["parsed"]) for uid, sample in zip(uids, samples, strict=True)]
     drawn = [sample["log_prob"] for sample in samples]
     found = {"outcomes": numbered(answers), "log_probs": drawn}

@@ -18,11 +18,9 @@ from common.models.size import Size
 
 STATE_BYTES = 16  # per parameter: float32 weight, gradient and two Adam moments
 HELD_BYTES = 12  # without the gradient, which verl frees before vLLM wakes; also in a checkpoint
-# Bytes held for one logit of a packed pass, in bfloat16. LOGIT_BYTES: the logit as the model gives
-# it, in whose place its gradient is written (flash-attn's cross entropy). TEMPERED_BYTES: the logit
-# divided by a temperature that is not 1, and the gradient of that. BONUS_BYTES: the logit, and
-# next to it the gradients of the cross entropy and of an entropy bonus, which torch.compile fuses.
-# Source: verl 0.9.1, transformer_impl.py.
+# Bytes held for one logit of a packed pass, in bfloat16 (verl 0.9.1, transformer_impl.py): the
+# logit, in whose place its gradient is written (flash-attn's cross entropy); with a temperature,
+# the divided logit and its gradient; the logit and the gradients of loss and entropy bonus.
 LOGIT_BYTES, TEMPERED_BYTES, BONUS_BYTES = 2, 4, 6
 PACKED = 16_384  # tokens of a pass on one GPU, at least, if there is room (verl's own value)
 SHARE = 0.6  # vLLM's share of a GPU's memory: weights and cache
@@ -44,8 +42,7 @@ States = Literal["gpu", "between", "cpu"]
 
 
 def reserved_cpus(gpus: int) -> int:
-    """Return the CPUs of a node that verl reserves in Ray: of its store's controller, each storage
-    unit, and three a GPU (verl 0.9.1, single_controller/ray/base.py)."""
+    """Return the CPUs of a node that verl 0.9.1 reserves in Ray: store, storage units, 3 a GPU."""
     return 1 + STORAGE_UNITS + 3 * gpus
 
 
@@ -79,8 +76,7 @@ class Load:
 
 
 def load_of(x: Experiment, models: list[Size], *, prompt: int) -> Load:
-    """Return the load of `x`, for models of these sizes and prompts of up to `prompt` tokens;
-    prompt and response together do not exceed the policy's context."""
+    """Return the load of `x` for models of these sizes and prompts of up to `prompt` tokens."""
     context = models[0].context
     longest = max(x.sampling.max_tokens, x.eval.max_tokens)
     tempered = LOGIT_BYTES if x.sampling.reported == 1 else TEMPERED_BYTES
@@ -155,8 +151,7 @@ def choose(
         _layout(load, nodes * gpus, gpu_gb, usable, states, tokens, parallel, share)
         for states, tokens in product(places, passes)
     ]
-    # these are estimates, not measurements, so passes longer than `long` must take no more than
-    # vLLM together with what is held next to it
+    # estimates: so passes longer than `long` must take no more than vLLM and what is held with it
     room = (one for one in found if one.tokens <= long or one.training_gb <= one.sampling_gb)
     fitting = (one for one in room if one.fits)
     return next(fitting, min(found, key=lambda one: (one.peak_gb, one.training_gb)))

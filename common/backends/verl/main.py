@@ -17,8 +17,7 @@ from common.backends.verl.sockets import MARK, READABLE
 from common.backends.verl.stand_in import STAND_IN, stand_in
 from common.config.files import read
 
-# The variables of process.environment that an actor needs if the job has started its node's Ray:
-# the actor then has the job's environment, also on our own node.
+# What an actor needs of process.environment if the job has started its node's Ray.
 PASSED = (
     *(process.MODULES, MARK, *READABLE, "PYTHONPATH", "VERL_FILE_LOGGER_PATH"),
     *("VLLM_API_KEY", "VLLM_NO_USAGE_STATS", STAND_IN),
@@ -49,8 +48,7 @@ def run(config) -> None:
 
 
 def pass_on(config) -> None:
-    """Put the variables PASSED into every actor's environment, which on other machines and in a
-    job's Ray does not inherit ours."""
+    """Put PASSED into the environment of all actors, which may not inherit ours."""
     stand = stand_in()
     names = PASSED if stand is None else (*PASSED, *stand.PASSED)
     passed = {name: os.environ[name] for name in names if name in os.environ}

@@ -33,8 +33,8 @@ def asked(part: Mapping, *names: str) -> list[str]:
 
 
 def bind(part: Mapping, key: str, **supplied) -> Callable:
-    """Return the function of one part of a method with its arguments and those of `supplied` that
-    it takes. Raises UserError as `resolve` does, naming `key`."""
+    """Return the function of one part of a method with its arguments and what it takes of
+    `supplied`. Raises UserError as `resolve` does."""
     node = OmegaConf.to_container(OmegaConf.create(dict(part)))
     node["_target_"] = node.pop("function")
     parameters = inspect.signature(import_target(node["_target_"], f"{key}._target_")).parameters

@@ -44,8 +44,7 @@ ERROR = re.compile(r"\b\w*(Error|Exception): .*")
 # Not passed on: verl sets its own ranks, and refuses to start if SLURM names the GPUs for AMD too.
 RANKS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "ROCR_VISIBLE_DEVICES")
 SEGMENT = r"(/dev/shm/(?:psm_|sem\.mp-|verl_weights_)\S+)$"  # in /proc/PID/maps
-# Importing Python packages from a slow, shared file system takes minutes, and Ray would give up
-# after half a minute.
+# Imports from a slow, shared file system take minutes; Ray would give up after half a minute.
 RAY = {
     "RAY_prestart_worker_first_driver": "0",  # else Ray starts a process for every CPU it counts
     "RAY_gcs_server_port_wait_time_s": "600",

@@ -53,8 +53,7 @@ class MethodTrainer(v1.Trainer):
         return self._weigh(batch, OmegaConf.to_container(node)) if node else batch
 
     def _covariances(self, batch) -> dict[str, float]:
-        """Return the covariances of the whole step, before any token weights; a micro-batch of the
-        actor's update would have its own means."""
+        """Return the covariances of the whole step, before any token weights."""
         fields = ("response_mask", "old_log_probs", "advantages")
         data = v1.get(batch, *fields).to_padded_tensor()
         held = contributions.logged(
@@ -71,8 +70,7 @@ class MethodTrainer(v1.Trainer):
         return self.config.data.train_batch_size // mini
 
     def _weigh(self, batch, node: dict):
-        """Multiply the advantages with the token weights here, where all responses are present:
-        verl spreads the rows over GPUs and micro-batches."""
+        """Multiply advantages by token weights here, where all responses are present."""
         data = v1.get(batch, "uid", "response_mask", "old_log_probs", "advantages")
         nested, data = data["response_mask"], data.to_padded_tensor()
         uid = np.array(data.pop("uid").tolist(), dtype=object)

@@ -16,8 +16,7 @@ SEQUENCE = f"{ACTOR}.ulysses_sequence_parallel_size"  # GPUs that share each seq
 DETERMINISM = f"{ROLLOUT}.full_determinism"
 STORE = "ray_kwargs.ray_init.object_store_memory"
 TUNABLE = {
-    # FSDP: where weights and optimiser are while vLLM samples; with offload_policy always on the
-    # CPU
+    # FSDP: where weights and optimiser are while vLLM samples; offload_policy: always on the CPU
     f"{ACTOR}.fsdp_config.param_offload": "switch",
     f"{ACTOR}.fsdp_config.optimizer_offload": "switch",
     f"{ACTOR}.fsdp_config.offload_policy": "switch",

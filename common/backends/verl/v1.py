@@ -14,8 +14,7 @@ Driver = TaskRunnerV1.__ray_metadata__.modified_class  # the actor in which the 
 
 
 def use(trainer: type, buffer: type) -> None:
-    """Let this process's driver make our trainer and buffer. The trainer takes verl's name "sync",
-    by which verl decides on buffers."""
+    """Let this process's driver make our trainer, as verl's "sync", and our buffer."""
     trainer_base.TRAINER_REGISTRY["sync"] = trainer
     trainer_base.ReplayBuffer = buffer
 

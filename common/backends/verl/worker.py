@@ -136,8 +136,7 @@ def cores() -> int:
 
 
 def beating(engine) -> None:
-    """Make this verl engine leave a mark of progress at each micro-batch: an update of a large
-    model on few GPUs may take longer than a run may stand still."""
+    """Make this verl engine leave a mark of progress at each micro-batch: an update may be long."""
     step, work = engine.forward_step, Path(os.environ["VERL_FILE_LOGGER_PATH"]).parents[1]
 
     def forward_step(*arguments, **named):
