@@ -1,5 +1,4 @@
-"""Rollouts with their verdicts and rewards, and DAPO's dynamic sampling, which draws groups until a
-step has enough with mixed rewards."""
+"""Rollouts with verdicts and rewards, and DAPO's dynamic sampling."""
 
 from __future__ import annotations
 

@@ -10,8 +10,7 @@ LONGEST_S = 3600.0  # most time between two checkpoints; it comes before the sha
 
 
 def steps_between(step_s: float, save_s: float) -> int:
-    """Return the fewest steps between checkpoints with which saving takes at most `SHARE` of the
-    time, but no more than fit `LONGEST_S`."""
+    """Return the fewest steps that keep saving within `SHARE` of the time; at most LONGEST_S."""
     fewest, most = math.ceil(save_s / (SHARE * step_s)), int(LONGEST_S / step_s)
     return max(1, min(fewest, most))
 

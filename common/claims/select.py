@@ -33,9 +33,8 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Found:
-    """The values that a selector found: one per seed (S,) and, with counts, one per seed and
-    problem (S, P). `counts` (S, P) are the correct samples out of `n`, if all selected is one
-    pass@k of benchmarks with the same n."""
+    """The values that a selector found: one per seed (S,) and, with counts, per seed and problem
+    (S, P). `counts` (S, P) are the correct samples of `n`, if all is one pass@k of one n."""
 
     name: str
     seeds: tuple | None  # None: one number without a seed

@@ -263,7 +263,6 @@ def solved(passk: tuple[tuple[int, float], ...], problems: int) -> tuple[np.ndar
 
 
 def least_moves(x: np.ndarray, ks: np.ndarray) -> np.ndarray:
-    """Return (P, K): the smallest change of the log odds x (P,) that changes pass@k by 1 at one of
-    the ks (K,) and not at the others."""
+    """Return the least change of log odds x (P,) that moves pass@k of one k by 1, (P, K)."""
     slopes = (ks * expit(x)[:, None] * np.exp(ks * log_expit(-x)[:, None])).T / len(x)
     return slopes.T @ np.linalg.inv(slopes @ slopes.T + 1e-9 * np.eye(len(ks)))

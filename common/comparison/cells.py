@@ -147,8 +147,7 @@ def one_run_each(
 
 
 def one_source_each(rows: pd.DataFrame, runs: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """Return the rows without those whose runs read a data set from two commits or files, so that
-    prompts differ, and a message for each."""
+    """Return the rows without those whose runs read a data set from two sources, and messages."""
     sets, dropped, messages = sets_of(runs), [], []
     for (table, model, benchmark), part in rows.groupby(["table", "model", "benchmark"]):
         read = {run: sets.get(run, {}) for run in part["run_id"].unique()}

@@ -1,5 +1,4 @@
-"""Compare a paper's published results with the rerun: verdicts on claims, printed cells and their
-reruns, and where each number comes from.
+"""Compare a paper's published results with the rerun: claims, printed cells, and their sources.
 
     rlvr compare paper=NAME [results_dir=results]
 

@@ -2,8 +2,7 @@
 
     rlvr figures paper=NAME [results_dir=results]
 
-papers/NAME/figures.py writes them below <results_dir>/NAME/. `python -m papers.NAME.theory` draws
-the figures of the theory.
+papers/NAME/figures.py writes them below <results_dir>/NAME/.
 """
 
 from pathlib import Path

@@ -105,8 +105,7 @@ def crossings(rise: np.ndarray) -> np.ndarray:
 
 
 def interpolated(values: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Return the values (T, P) at `places` between checkpoints, (L, P), one column of places for
-    each column of values; NaN at NaN."""
+    """Return the columns of values (T, P) at `places` between checkpoints, (L, P); NaN at NaN."""
     known = np.nan_to_num(places)
     i = np.minimum(known.astype(int), len(values) - 2)
     low, high = (np.take_along_axis(values, i + step, axis=0) for step in (0, 1))
@@ -144,9 +143,8 @@ class Area:
 def areas(
     pair: tuple[Runs, Runs], measure: tuple[str, str]
 ) -> tuple[tuple[dict[int, Area], dict[int, Area]], bool]:
-    """Return (both sides' areas by seed; whether they can be compared). A seed's levels are those
-    that both of its runs can be read at. It needs LEAST_LEVELS, and a comparison MIN_SEEDS seeds
-    and two thirds of those that ran."""
+    """Return (both sides' areas by seed; whether they can be compared). A seed needs LEAST_LEVELS
+    at which both runs can be read, a comparison MIN_SEEDS such seeds and two thirds of all."""
     found: tuple[dict[int, Area], dict[int, Area]] = ({}, {})
     shared = sorted(set(pair[0]) & set(pair[1]))
     for seed in shared:

@@ -103,8 +103,7 @@ def import_runs(
 
 def read_file(path: Path, fixed: dict[str, str]) -> pd.DataFrame:
     """Return the counts in a file, with the columns NEEDED. Raises UserError for an unreadable
-    file, one of KINDS, a missing or unknown column, and a value that is missing or against
-    `fixed`."""
+    file, one of KINDS, and a wrong, missing or unknown column or value."""
     require(not path.is_dir(), "files", path, f"is a folder; give its files, as in '{path}/*.csv'")
     try:
         with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:

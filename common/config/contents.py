@@ -1,6 +1,5 @@
-"""Hashes of the files that a configuration only names: local data, local weights, a user's own
-functions. A changed file thereby makes another run. Left out are hub ids, whose content a revision
-fixes, and everything in a results folder."""
+"""Hashes of the files that a configuration only names: local data, weights, a user's functions. A
+changed file makes another run. Left out: hub ids, whose content a revision fixes; results."""
 
 import hashlib
 import os

@@ -18,8 +18,7 @@ NUMBERS = {"float": (int, float), "int": (int,), "bool": (bool,)}  # annotation:
 
 
 def import_target(target: object, key: str):
-    """Return the object that the `_target_` of `key` names: a function or a constant. Raises
-    UserError if it cannot be imported."""
+    """Return what the `_target_` of `key` names. Raises UserError if it cannot be imported."""
     if not isinstance(target, str):
         raise UserError(f"{key}={target}: give a dotted path")
     try:
@@ -35,8 +34,8 @@ def import_target(target: object, key: str):
 def resolve(node: dict, key: str, supplied: tuple[str, ...] = (), open_ended: bool = False):
     """Return the function that `node["_target_"]` names, with the other entries bound as keyword
     arguments. The caller gives those in `supplied` at every call or, with `open_ended`, any that
-    are missing. Raises UserError if the path cannot be imported, or if an argument is unknown,
-    missing or of another type than its annotation."""
+    are missing. Raises UserError for a path that cannot be imported and for an unknown, missing or
+    wrongly typed argument."""
     from functools import partial
 
     target = node.get("_target_")

@@ -38,8 +38,7 @@ def imports(file: Path) -> set[str]:
 
 
 def _file(name: str, roots: dict[str, Path]) -> Path | None:
-    """Return the file of a module below `roots`, or None. It is found by its path, without
-    importing: ifeval's checker takes seconds."""
+    """Return the file of a module below `roots`, or None, without a slow import."""
     parts = name.split(".")
     if parts[0] not in roots:
         return None

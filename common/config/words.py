@@ -27,8 +27,7 @@ def pairs(words: Iterable[str]) -> dict[str, str]:
 
 def split(words: Iterable[str], defaults: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     """Return (a command's options: `defaults` with the values that `words` give them; the other
-    words, which are for Hydra). Raises UserError for an option without a value: `row=$ROW` with an
-    empty variable must not mean every row."""
+    words, which are for Hydra). Raises UserError for an empty value: `row=$ROW` may be unset."""
     given = dict(defaults)
     others = []
     for word in words:
@@ -50,8 +49,7 @@ def options(words: Iterable[str], defaults: Mapping[str, str]) -> dict[str, str]
 
 
 def for_hydra(words: Iterable[str]) -> list[str]:
-    """Return the words with `++` before `verl.KEY=VALUE`, because Hydra wants additions marked.
-    Raises UserError for a word without a value."""
+    """Return the words with `++` before `verl.KEY=VALUE`. Raises UserError without a value."""
     given = list(words)
     for word in given:
         if not re.match(r"[^-].*=|~", word):

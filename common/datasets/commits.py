@@ -25,8 +25,7 @@ def public(node) -> Iterator[dict]:
 
 
 def several(found: dict[str, dict[str, str]]) -> dict[str, dict[str, list[str]]]:
-    """Return set -> source -> runs, for the sets that the runs in `found` (run -> set -> source)
-    read from more than one commit or file."""
+    """Return set -> source -> runs for sets of several sources; `found`: run -> set -> source."""
     sources: dict[str, dict[str, list[str]]] = {}
     for run, sets in found.items():
         for name, what in sets.items():
@@ -59,9 +58,9 @@ def read_whole(node: dict) -> str:
 
 
 def read_from(node) -> dict[str, str]:
-    """Return the name of each public set in a configuration -> HUB@COMMIT with the cached commit,
-    or the hash of its file under $RLVR_DATA; a local path is part of a run's identity instead.
-    Raises UserError if a set is not in the cache."""
+    """Return public set -> HUB@COMMIT with the cached commit, or its file's hash under $RLVR_DATA;
+    a local path is part of a run's identity instead. Raises UserError for a set that is not
+    cached."""
     found: dict[str, str] = {}
     for one in public(node):
         if one.get("path") or Path(one["hub"]).is_dir():

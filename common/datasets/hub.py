@@ -47,9 +47,8 @@ def load(
     subset: int | None = None,  # take so many prompts, drawn by `seed`, in the set's order
     seed: int = 0,
 ) -> list[Prompt]:
-    """Return the prompts of one set; the dropped rows are counted on stderr. Raises UserError if
-    the set cannot be found, a field or argument is missing or unknown, an id occurs twice, or a
-    number of rows is not the expected one."""
+    """Return the prompts of one set; the dropped rows are counted on stderr. Raises UserError for a
+    missing set, a missing or unknown field, a repeated id, and an unexpected number of rows."""
     from rich.console import Console
     from rich.progress import track
 

@@ -88,8 +88,7 @@ def simple_evals_boxed(row: dict) -> Message:
 
 
 def number_only(row: dict) -> Message:
-    """Ask for the number alone, in our words: SmolLM2-135M is right more often than when asked for
-    a box (papers/pretrained/README.md)."""
+    """Ask for the number alone: SmolLM2-135M is right more often than when asked for a box."""
     return None, f"{question(row)} Answer with the number alone."
 
 

@@ -1,2 +1,1 @@
-"""Evaluations of a trained model: sampled, verified, measured and stored in resumable chunks
-(`run`); stored samples scored again."""
+"""Evaluations of a trained model, in resumable chunks (`run`); stored samples scored again."""

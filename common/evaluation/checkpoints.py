@@ -8,8 +8,7 @@ its math sets, measured on the reported benchmarks themselves; for a focal metho
 FADE Sec. 11.2 evaluates "at their peak performance", "where pass@k has stabilized, meaning at least
 1000 consecutive steps yield similar results". Our choices: two evaluations in a row are similar if,
 for every benchmark and every k of the curve, the mean over problems of the difference in pass@k is
-within 1.96 of its standard errors. Of the pair with the highest mean pass@1 we take the later step;
-`eval.every` sets its stable time.
+within 1.96 of its standard errors. Of the pair with the highest mean pass@1 we take the later step.
 """
 
 from __future__ import annotations

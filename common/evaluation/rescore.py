@@ -1,4 +1,4 @@
-"""Score stored samples again, by another verifier or with other options of the same one.
+"""Score stored samples again, by another verifier or with other options.
 
 rlvr rescore run=RUN_FOLDER [eval.verifier.OPTION=VALUE ...] [eval.deadline=3] [workers=2]
              [memory_gb=4] [results_dir=results]

@@ -12,6 +12,5 @@ trainer. Only this folder and rlvr_papers/verl.py import verl.
 No result depends on the number of GPUs or on what verl packs into a pass: our trainer computes
 token weights (CW-GRPO, Clip-Cov) before verl packs. They are refused if optim.mini_batches > 1.
 
-The KL estimator, which clamps the log-ratio, and the entropy bonus are verl's. Left out:
-asynchronous training (FADE sec 11.1).
+The KL estimator (with a clamp) is verl's. Left out: asynchronous training (FADE sec 11.1).
 """

@@ -4,8 +4,8 @@
     -> counts -> result rows -> model as a Hugging Face checkpoint -> DONE
 
 A second call resumes from verl's last checkpoint. Runs are not bit-reproducible: vLLM draws from
-one random stream for all requests, as they arrive. Left out: eval.rare_nll_samples (a separate job:
-configs/eval/rare_correct.yaml).
+one random stream for all requests, as they arrive. Left out: eval.rare_nll_samples
+(configs/eval/rare_correct.yaml).
 """
 
 import os
@@ -188,8 +188,7 @@ def joined() -> int:
 
 def prepare(x: Experiment, place: config.Place) -> tuple[int, int]:
     """Write the prompts and a missing tiny model; return the tokens of the longest prompt and of
-    the model's context. Raises UserError for a prompt that leaves no room for a response, and for
-    fewer prompts than a step takes."""
+    the model's context. Raises UserError for prompts that are too long, and for too few of them."""
     train_prompts, benchmarks = prompts(x)
     remedy = f"verl takes a step's prompts from one epoch, and there are {len(train_prompts)}"
     fits = x.sampling.prompts <= len(train_prompts)

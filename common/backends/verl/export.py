@@ -1,5 +1,4 @@
-"""The export of verl's FSDP checkpoint as a Hugging Face checkpoint, in the precision of sampling;
-verl's own merger always writes bfloat16."""
+"""The export of verl's FSDP checkpoint as a Hugging Face one, in the precision of sampling."""
 
 import json
 import shutil
@@ -15,11 +14,10 @@ from common.models.store import save
 
 
 def export(checkpoint: Path, path: Path, device: str) -> None:
-    """Save the merged shards of `checkpoint` (the folder `global_step_N/actor`) to `path`: in
-    bfloat16 for a run on GPUs, where vLLM sampled in it, or float32. Raises UserError where a shard
-    is missing or weights do not fit the model."""
+    """Save the merged shards of `checkpoint` (`global_step_N/actor`) to `path`, in bfloat16 after a
+    run on GPUs, where vLLM sampled so. Raises UserError if a shard is missing or does not fit."""
     described = checkpoint / "huggingface"  # configuration and tokenizer; verl keeps them there
-    dtype = torch.float32 if device == "cpu" else torch.bfloat16
+    dtype = torch.float32 if device == "cpu" else torch.bfloat16  # verl's merger: always bfloat16
     with torch.device("meta"):  # make no weights, they would be overwritten
         model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(described), dtype=dtype)
     if (described / "generation_config.json").exists():  # it may name more end tokens

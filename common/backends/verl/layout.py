@@ -133,8 +133,8 @@ def choose(
     usable: float = USABLE,
 ) -> Layout:
     """Return the fastest layout that fits `nodes` x `gpus` GPUs of `gpu_gb` GB, or else the
-    smallest one. The user's keys `given` (tuning.py) are kept. Raises UserError if the GPUs of one
-    vLLM do not divide those of a node."""
+    smallest one, with the user's keys `given` (tuning.py). Raises UserError if vLLM cannot split a
+    node."""
     places: tuple = ("gpu", "between", "cpu")
     if given.get(f"{OFFLOAD}.offload_policy"):
         places = ("cpu",)

@@ -1,5 +1,4 @@
-"""`python -m common.backends.verl.main FILE.yaml`: verl's main_ppo with our trainer, on a whole
-configuration. backend.py starts this command."""
+"""`python -m common.backends.verl.main FILE.yaml`, started by backend.py: verl with our trainer."""
 
 import os
 import sys

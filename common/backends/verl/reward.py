@@ -20,16 +20,14 @@ FAULT = "fault.txt"
 
 
 def describe(x: Experiment, path: Path, prompt: Prompt) -> None:
-    """Write only the parts of an experiment that the workers need, so that edits of the project
-    during a run do not affect them."""
+    """Write what the workers need, so that edits of the project during a run do not matter."""
     parts = {"verifier": seeing(x.data.verifier, prompt)}
     parts |= {"verification": asdict(x.verification), "reward": asdict(x.reward)}
     write_json(path, parts)
 
 
 class Batcher:
-    """Gathers pairs while others are judged, so that the workers get batches. Make one in each
-    process, and use it from one event loop."""
+    """Gathers pairs while others are judged. Make one in each process, for one event loop."""
 
     def __init__(self, verify: Verify):
         self.verify = verify
@@ -74,9 +72,8 @@ def _start(described: str) -> tuple[Reward, Batcher, BinaryIO]:
 async def judge(
     data_source: str, solution_str: str, ground_truth: int, extra_info: dict, described: str
 ) -> dict:
-    """Return the reward (R_c, R_w or between, F-GRPO Eq. 1) of a response and the values kept with
-    the sample. `described`: the file that `describe` wrote; `ground_truth`: data.py. Raises
-    whatever the verifier's guard raises."""
+    """Return the reward (R_c, R_w or between, F-GRPO Eq. 1) of a response and what is kept with it.
+    `described`: `describe`'s file; `ground_truth`: data.py. Raises what the guard raises."""
     try:
         values, batcher, file = _start(described)
         verdict = await batcher.verdict(solution_str, reference(file, ground_truth))

@@ -108,8 +108,7 @@ def weighed(
     advantages: torch.Tensor,
 ) -> torch.Tensor:
     """Return the advantages (B, T) times the token weights of `node`, which see the whole batch,
-    prompt-major; verl's padding rows stay. With one optimiser step a rollout the policy's
-    log-probabilities are still old_log_probs."""
+    prompt-major; verl's padding rows stay. The only step's policy gave old_log_probs."""
     rows = plugin.group_rows(uid, response_mask.sum(1) > 0).flatten()
     weigh = plugin.bind(node, "method.token_weights")
     log_prob = old_log_probs[rows]
