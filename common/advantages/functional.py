@@ -47,9 +47,9 @@ def log_mean_exp(rewards: Tensor, *, beta: float) -> Tensor:
         A_i = lme(R) - lme(R without R_i),  lme(R) = (1 / beta) log mean_j exp(beta R_j)
 
     Source: FADE sec 8.9, for Jiang et al. 2025, whose own formula is `risk_sensitive`.
-    m_S = -p/beta * log((G - exp(beta)/z) / (G - 1)), m_F = q/beta * log((G - 1/z) / (G - 1)) For
-    large G the two masses become equal, with softmax's shape. FADE's masses p exp(beta) / z and q /
-    z do not follow from this formula. Raises UserError for beta <= 0 or groups of one.
+    m_S = -p/beta * log((G - exp(beta)/z) / (G - 1)), m_F = q/beta * log((G - 1/z) / (G - 1))
+    For large G the two masses become equal, with softmax's shape. FADE's p exp(beta) / z and q / z
+    do not follow from this formula. Raises UserError for beta <= 0 or groups of one.
     """
     require(beta > 0, "beta", beta, "must be > 0")
     needs_groups(rewards, "log_mean_exp")

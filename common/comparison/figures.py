@@ -2,7 +2,8 @@
 
     rlvr figures paper=NAME [results_dir=results]
 
-papers/NAME/figures.py writes them below <results_dir>/NAME/.
+papers/NAME/figures.py writes them below <results_dir>/NAME/. Theory: `python -m
+papers.NAME.theory`.
 """
 
 from pathlib import Path

@@ -59,8 +59,7 @@ def read_whole(node: dict) -> str:
 
 def read_from(node) -> dict[str, str]:
     """Return public set -> HUB@COMMIT with the cached commit, or its file's hash under $RLVR_DATA;
-    a local path is part of a run's identity instead. Raises UserError for a set that is not
-    cached."""
+    a local path is part of a run's identity instead. Raises UserError if a set is not cached."""
     found: dict[str, str] = {}
     for one in public(node):
         if one.get("path") or Path(one["hub"]).is_dir():

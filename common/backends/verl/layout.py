@@ -133,7 +133,7 @@ def choose(
     usable: float = USABLE,
 ) -> Layout:
     """Return the fastest layout that fits `nodes` x `gpus` GPUs of `gpu_gb` GB, or else the
-    smallest one, with the user's keys `given` (tuning.py). Raises UserError if vLLM cannot split a
+    smallest one, with the user's keys `given` (tuning.py). Raises UserError for a wrong split of a
     node."""
     places: tuple = ("gpu", "between", "cpu")
     if given.get(f"{OFFLOAD}.offload_policy"):
