@@ -114,7 +114,7 @@ def read_file(path: Path, fixed: dict[str, str]) -> pd.DataFrame:
         frame = pd.read_csv(path, dtype={"problem_id": str})
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise UserError(f"{path}: cannot be read ({error})") from error
-    require(not frame.empty, "files", path, "is empty")
+    require(not frame.empty, "files", path, "has no row")
     for name, value in fixed.items():
         if name in frame and (frame[name].astype(str) != value).any():
             raise UserError(f"{path}: {name}={value} was given, but the file differs; drop one")

@@ -153,7 +153,7 @@ def stated(node: dict) -> int | None:
 def check(prompts: list[Prompt], key: str) -> list[Prompt]:
     """Return the prompts. Raises UserError for none, an empty text or an empty reference answer."""
     if not prompts:
-        raise UserError(f"{key}: has no prompts; check its path, split or size")
+        raise UserError(f"{key}: no prompts; check its path, split or size")
     for prompt in prompts:
         if not prompt.reference or not prompt.text:
             raise UserError(
