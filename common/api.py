@@ -1,6 +1,6 @@
 """The library: the names that `from rlvr_papers import ...` offers.
 
-A method of configs/method, or of a .yaml file of your own, is bound to pure functions of tensors.
+A method of configs/method, or of your own .yaml file, is bound to pure functions of tensors.
 Shapes: P prompts, G responses to each, B = P * G responses in all, T tokens.
 
     from rlvr_papers import advantages, bind, method, pass_at_k, verify

@@ -1,5 +1,5 @@
 """How commands run: files and words (command-line arguments) compose a configuration, `strict`
-checks it, then the function runs. Nothing heavy is imported before that."""
+checks it, then the function runs. Heavy imports come after that."""
 
 import os
 import signal
@@ -96,5 +96,5 @@ def _interrupt(*_) -> None:
 
 def _stopped(*_) -> None:
     # os.write: the interrupted code may be in the middle of a print
-    os.write(2, b"stopped; the same command resumes from the last checkpoint\n")
+    os.write(2, b"stopped; run the same command to resume from the last checkpoint\n")
     os._exit(130)  # not sys.exit, as threads of a pool or progress bar must not keep the run alive

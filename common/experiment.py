@@ -31,7 +31,7 @@ from common.results.files import config_hash
 if TYPE_CHECKING:  # importing torch takes seconds, and --help does not need it
     from common.methods.binding import Bound
 
-NOT_IDENTITY = (  # keys of an Experiment on which none of its numbers depends
+NOT_IDENTITY = (  # keys of an Experiment that change none of its numbers
     *("scope", "table", "label", "results_dir", "wandb", "threads", "verification", "verl"),
     *("checkpoint_every", "keep_checkpoints", "keep_at", "keep_state", "covariances"),
     *("stop_rules", "kl_from_start"),
@@ -99,7 +99,7 @@ class Experiment:
             require(value == off or local, key, value, f"needs backend=local; set it to {off}")
         over, least = self.optim.decay_over, max(self.optim.steps, self.optim.warmup_steps + 1)
         remedy = (
-            f"must be at least {least}, the run's steps and more than its warm-up; null: constant"
+            f"must be at least {least}: the run's steps, and more than its warm-up; null: constant"
         )
         require(over is None or over >= least, "optim.decay_over", over, remedy)
         from common.methods.binding import check

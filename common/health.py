@@ -97,6 +97,6 @@ class Guard:
         for one in self.found:
             if self.stops and one.stops:
                 raise UserError(
-                    f"{one}. Look at metrics.jsonl; stop_rules=false lets the run go on from its "
+                    f"{one}. Look at metrics.jsonl; stop_rules=false continues the run from its "
                     "checkpoint"
                 )

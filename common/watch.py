@@ -91,7 +91,7 @@ def stall_s() -> float:
         minutes = float(text)
     except ValueError:
         minutes = 0.0
-    require(minutes > 0, MINUTES, text, "give minutes above 0, as in 30")
+    require(minutes > 0, MINUTES, text, "give a number of minutes above 0, such as 30")
     return 60 * minutes
 
 

@@ -48,7 +48,7 @@ def test_ctrl_c_ends_what_cleans_up_for_ever(stuck):
     process.send_signal(signal.SIGINT)
     out, error = process.communicate(timeout=120)
     assert out == "cleaning\n"
-    assert error == "stopped; the same command resumes from the last checkpoint\n"
+    assert error == "stopped; run the same command to resume from the last checkpoint\n"
     assert process.returncode == 130
 
 

@@ -42,7 +42,7 @@ from common.seeds import generator, in_turn
 from common.types import Outcome, Prompt, RolloutBatch, Verify
 from common.verifiers.guard import judges, seeing
 
-SHOWN = ("reward", "entropy", "response_length")  # a step's numbers next to its progress
+SHOWN = ("reward", "entropy", "response_length")  # a step's numbers beside its progress
 UNDECIDED: list[Outcome] = ["unparsed", "timeout", "error"]  # outcomes whose share is logged
 
 

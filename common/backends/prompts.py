@@ -12,8 +12,8 @@ from common.types import Prompt
 
 
 def prompts(x: Experiment) -> tuple[list[Prompt], dict[str, list[Prompt]]]:
-    """Return the prompts of training and of each benchmark. Raises UserError as `check` does, for an
-    unknown chat, and without the solve rates that choose training prompts."""
+    """Return the prompts of training and of each benchmark. Raises UserError as `check` does, and
+    for an unknown chat or unmeasured solve rates."""
     chats = [*CHATS, OWN]
     require(x.model.chat in (None, *chats), "model.chat", x.model.chat, f"use one of {chats}")
     needed = measurements(x)

@@ -23,5 +23,5 @@ def check_finished(x: Experiment, run: Path) -> None:
     missing = [step for step in steps(x) if not folder(run, step).is_dir()]
     curve = x.keep_checkpoints and any(step in x.eval.curve(x.optim.steps) for step in missing)
     key, value = ("keep_checkpoints", "true") if curve else ("keep_at", x.keep_at)
-    remedy = f"{run} is finished and kept no model of steps {missing}; delete it to train it again"
+    remedy = f"{run} is finished without models of steps {missing}; delete it to train it again"
     require(not missing, key, value, remedy)

@@ -43,7 +43,7 @@ class Claim:
     section: str = ""  # the heading above it
     family: str = REST
     headline: str = ""  # the claim in short, where a first screen shows it
-    premise: str = ""  # id of the claim without which this one says nothing
+    premise: str = ""  # id of the claim that this one rests on
     ours: Literal[True] = False  # type: ignore[assignment]  # left out: the paper's own sentence
 
     def predicate(self, scope: str) -> Form | None:

@@ -90,7 +90,7 @@ class Stated:
     """What compare.yaml states: what is compared with what, and under which names."""
 
     title: str
-    # further result rows, from theory and simulation, next to the gathered ones: of the root
+    # further result rows, from theory and simulation: of the root
     own_rows: Function
     # result rows from the logs of the cluster runs that rows name: of the root and these rows
     logged_rows: Function = lambda root, rows: []

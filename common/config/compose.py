@@ -106,7 +106,7 @@ def merged(group: str, file: Path) -> DictConfig:
     for parent in parents:
         beside, ours = file.with_name(f"{parent}.yaml"), ROOT / "configs" / group / f"{parent}.yaml"
         known = parent == "_self_" or beside.is_file() or ours.is_file()
-        require(known, f"{file}: defaults", parent, f"no file next to it and none of our {group}s")
+        require(known, f"{file}: defaults", parent, f"no such file beside it or in our {group}s")
         at = beside if beside.is_file() and beside != file else ours
         parts.append(written if parent == "_self_" else merged(group, at))
     return OmegaConf.merge(*parts)
@@ -183,7 +183,7 @@ def _change(config: DictConfig, word: Override) -> None:
         require(free, f"+{key}", text, f"has a value already; give {key}={text}, without +")
         OmegaConf.update(config, key, value, force_add=adds)
     except (ConfigAttributeError, ConfigKeyError) as error:
-        new = UserError(f"{key}={text}: is no key here; +{key}={text} adds it")
+        new = UserError(f"{key}={text}: is not a key here; +{key}={text} adds it")
         raise _unknown_key(key, text, OmegaConf.to_container(config)) or new from error
     except OmegaConfBaseException as error:
         raise UserError(f"{key}={text}: {str(error).splitlines()[0]}") from error

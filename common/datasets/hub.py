@@ -196,7 +196,7 @@ def _agreed(prompts: list[Prompt]) -> list[bool]:
 def _short(prompts: list[Prompt], tokenizer: str | None, limit: int) -> list[bool]:
     from common.models.load import input_ids, read_tokenizer
 
-    require(tokenizer is not None, "tokenizer", tokenizer, "max_prompt_tokens needs one")
+    require(tokenizer is not None, "tokenizer", tokenizer, "max_prompt_tokens needs a tokenizer")
     encode = read_tokenizer(tokenizer, key="tokenizer")
     texts = [prompt.text for prompt in prompts]
     return [len(ids) <= limit for ids in input_ids(encode, texts)]

@@ -1,4 +1,4 @@
-"""Prompts of problems that are generated here, worded and templated as those of the public sets."""
+"""Prompts of problems that are generated here, worded and templated like the public sets."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""vLLM engines side by side, each in a process of its own, on one GPU or on `tensor_parallel` GPUs.
+"""vLLM engines side by side, each a process on one GPU or on `tensor_parallel` GPUs.
 
 A chunk is the same whichever engine draws it, so a model's benchmarks are spread over all visible
 GPUs, chunk by chunk, while finished chunks are verified here. An engine that dies, is stopped, or
@@ -58,7 +58,7 @@ class Worker:
         ]
         self.watch.longest = float(self.said > 0)  # a step of vLLM takes less than a second
         if wrong := self.watch.look(seen, self.said, time.monotonic()):
-            raise Fault(f"engine=vllm: {wrong}; the same command resumes")
+            raise Fault(f"engine=vllm: {wrong}; run the same command to resume")
 
 
 def drawn_by_vllm(
@@ -165,7 +165,7 @@ def _answer(worker: Worker) -> Responses | None:
         worker.process.join()
         raise Fault(
             f"engine=vllm: {worker.name} died (exit code {worker.process.exitcode}; -9 is most "
-            "often too little main memory); the same command resumes"
+            "often too little main memory); run the same command to resume"
         ) from None
     worker.said += 1
     if isinstance(answer, BaseException):

@@ -162,7 +162,7 @@ def test_ctrl_c_ends_the_command_with_a_message(results):
     out, error = process.communicate(timeout=120)
     assert process.returncode == 130
     assert str(results / "f_grpo") not in out  # no result is announced
-    assert "stopped; the same command resumes from the last checkpoint" in error
+    assert "stopped; run the same command to resume from the last checkpoint" in error
     assert "Traceback" not in error
     (run,) = results.glob("f_grpo/*")
     assert_whole_files(run)

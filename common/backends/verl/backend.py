@@ -190,7 +190,7 @@ def prepare(x: Experiment, place: config.Place) -> tuple[int, int]:
     """Write the prompts and a missing tiny model; return the tokens of the longest prompt and of
     the model's context. Raises UserError for prompts that are too long, and for too few of them."""
     train_prompts, benchmarks = prompts(x)
-    remedy = f"verl takes a step's prompts from one epoch, and there are {len(train_prompts)}"
+    remedy = f"verl takes a step's prompts from one epoch, which has {len(train_prompts)}"
     fits = x.sampling.prompts <= len(train_prompts)
     require(fits, "sampling.prompts", x.sampling.prompts, remedy)
     if x.model.pretrain is not None:

@@ -29,7 +29,7 @@ def require_gpus(work: Path, gpus: int) -> None:
     step = checkpointed(work)
     file = work / "checkpoints" / f"global_step_{step}" / "actor" / "fsdp_config.json"
     saved = json.loads(file.read_text())["world_size"] if file.exists() else gpus
-    remedy = f"{work.parent} was saved at step {step} on {saved} GPU(s) and goes on only on as many"
+    remedy = f"{work.parent} was saved at step {step} on {saved} GPU(s) and needs as many again"
     require(saved == gpus, "gpus", gpus, f"{remedy}; take a profile with {saved}, as before")
 
 

@@ -1,4 +1,4 @@
-"""A child process that runs verl with a Ray of its own: it is started, followed, ended, reported.
+"""A child process that runs verl with its own Ray: it is started, followed, ended, reported.
 
 The child dies with this process, Ray's processes are found by their mark and ended, and caches and
 sockets are in a temporary folder. If this process is killed, the run's next launch removes them.
@@ -91,7 +91,7 @@ def environment(scratch: Path, metrics: Path, threads: int) -> dict[str, str]:
 
 
 class Dead(Exception):
-    """Says that a part of the launch has died or was stopped, or that nothing moves."""
+    """Says that a part of the launch has died or was stopped, or that it makes no progress."""
 
 
 def launch(

@@ -32,7 +32,7 @@ COLUMN_OF = {  # verl's metrics that mean what the local backend's columns mean
     "perf/throughput": "tokens_per_second",  # per GPU; prompts and responses
     # most that PyTorch has held for tensors on a GPU while it trained; verl divides by 2**30
     "actor/perf/max_memory_allocated_gb": "memory_gib",
-    "actor/asleep_gib": "asleep_gib",  # what is held next to them: worker.py
+    "actor/asleep_gib": "asleep_gib",  # what else is held: worker.py
     "training/rollout_probs_diff_max": "rollout_difference",  # largest |p_vLLM - p_trainer|
     "training/rollout_probs_diff_mean": "rollout_difference_mean",  # mean over tokens
     "rollout_corr/rollout_is_mean": "correction_mean",  # of the weights; absent without them

@@ -76,13 +76,13 @@ def check(m: Method, config: DictConfig) -> None:
     need(not m.sampler, name, "samples from two networks; use `rlvr train backend=verl`")
     need(not unseen, name, f"needs the {unseen} of responses, which verl keeps from estimators")
     same, key = config.algorithm.use_kl_in_reward == m.kl_in_reward, "algorithm.use_kl_in_reward"
-    need(same, key, f"has {m.kl_in_reward} there")
+    need(same, key, f"needs {m.kl_in_reward}")
     whole = mode == "sync" or not (m.controller or weighs)
     need(whole, "trainer.v1.trainer_mode", "needs whole rollouts of one policy; set sync")
     why = "weighs tokens for one optimiser step a rollout; set it to data.train_batch_size"
     need(once or not weighs, f"{ACTOR}.ppo_mini_batch_size", f"{why}, and ppo_epochs to 1")
     plain = loss in ("ppo_clip", "dual_clip") or actor.policy_loss.loss_mode != "vanilla"
-    need(plain, f"{ACTOR}.policy_loss.loss_mode", f"has {loss}; set {m.name}")
+    need(plain, f"{ACTOR}.policy_loss.loss_mode", f"trains with {loss}; set {m.name}")
 
 
 def differences(m: Method, config: DictConfig) -> list[str]:

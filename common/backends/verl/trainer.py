@@ -14,7 +14,7 @@ from common.backends.verl.rows import PREFIX
 from common.losses import contributions
 from common.results.files import write_json
 
-STATE = "controller.json"  # next to verl's own files of a checkpoint
+STATE = "controller.json"  # beside verl's own files of a checkpoint
 
 
 class MethodTrainer(v1.Trainer):
