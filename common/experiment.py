@@ -118,11 +118,9 @@ class Experiment:
     @property
     def identity(self) -> dict:
         """Everything that the numbers depend on: the configuration without NOT_IDENTITY, and the
-        hashes of the local files and user-defined functions that it names.
-
-        The number of steps is left out unless it is 0, because a shorter run is the beginning of a
-        longer one. A method with a schedule over the steps states their number itself.
-        """
+        hashes of the local files and user-defined functions that it names. The number of steps is
+        left out unless it is 0, because a shorter run is the beginning of a longer one. A method
+        with a schedule over the steps states their number itself."""
         config = {key: value for key, value in asdict(self).items() if key not in NOT_IDENTITY}
         del config["optim"]["gradient_checkpointing"]  # changes memory only
         if self.optim.decay_over is None:  # stored runs lack the keys

@@ -23,11 +23,9 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict of a verifier on one response.
-
-    `reward` is 1.0 for correct and 0.0 otherwise; the loop maps it to the experiment's {R_w, R_c}.
-    `parsed` is the answer in a canonical form, by which distinct answers are counted.
-    """
+    """The verdict of a verifier on one response. `reward` is 1.0 for correct and 0.0 otherwise; the
+    loop maps it to the experiment's {R_w, R_c}. `parsed` is the answer in a canonical form, by
+    which distinct answers are counted."""
 
     outcome: Outcome
     reward: float

@@ -49,11 +49,9 @@ UNDECIDED: list[Outcome] = ["unparsed", "timeout", "error"]  # outcomes whose sh
 def train(
     x: Experiment, progress: bool = True, on_step: Callable[..., None] = lambda *_: None
 ) -> Path:
-    """Train and evaluate `x`; return its run folder. A finished run is found and not repeated.
-
-    A killed run resumes from its last checkpoint; on one machine's CPU it ends with the bytes of an
-    uninterrupted run. `on_step` is called before each step; if it raises, a checkpoint is written.
-    """
+    """Train and evaluate `x`; return its run folder. A finished run is found and not repeated. A
+    killed run resumes from its last checkpoint; on one machine's CPU it ends with the bytes of an
+    uninterrupted run. `on_step` is called before each step; if it raises, a checkpoint follows."""
     device(x.device)
     tracking.check(x.wandb)
     run = Run(Path(x.results_dir), x.paper, x.run_id, asdict(x))

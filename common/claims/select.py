@@ -101,12 +101,10 @@ def tidy(rows: pd.DataFrame) -> pd.DataFrame:
 
 def select(place: str, selector: dict, rows: pd.DataFrame, counts: Counts | None) -> Found:
     """Return the values of a selector in `tidy` rows: per seed and, if `counts` cover them, per
-    problem.
-
-    Without `step`, each seed's last step counts. Seeds that lack one of the values to average are
-    left out. Raises Missing for an empty result, Refused if the table refuses the reading, and
-    UserError, which starts with `place`, if several rows of a seed match or counts contradict rows.
-    """
+    problem. Without `step`, each seed's last step counts. Seeds that lack one of the values to
+    average are left out. Raises Missing for an empty result, Refused if the table refuses the
+    reading, and UserError, beginning with `place`, if several rows of a seed match or counts
+    contradict rows."""
     wanted = {key: v if isinstance(v, list) else [v] for key, v in selector.items()}
     hits = {
         key: np.logical_or.reduce([_equal(rows[key], v) for v in wanted[key]]) for key in wanted

@@ -72,11 +72,9 @@ def import_runs(
     paper: str, files: list[str], source: str, fixed: dict[str, str], *, scope: str, root: Path
 ) -> list[Path]:
     """Write one run folder for each table, model, method and seed in `files`. Return the folders.
-
     `fixed`: columns with the same value everywhere. Raises UserError, before it writes, for an
     unreadable file, a missing column and each unusable row, by file and line; and for an evaluation
-    that two files hold, or that `root` has already.
-    """
+    that two files hold, or that `root` has already."""
     home = ROOT / "papers" / known_paper(paper)
     one_of("scope", scope, ("laptop", "cluster"))
     printed, names = published(home / "published"), labels(home)

@@ -43,11 +43,8 @@ class Checkpoint:
 
 def best_step(curve: pd.DataFrame, at_most: int | None = None) -> int:
     """Return the step with the highest pass@1, averaged over benchmarks; the earliest of equal
-    ones.
-
-    curve: rows benchmark, metric, step, value of one run's evaluations. Steps above `at_most` and
-    steps that lack a benchmark are no candidates. Raises UserError if no step is left.
-    """
+    ones. Steps above `at_most` and steps that lack a benchmark are no candidates. curve: rows
+    benchmark, metric, step, value of one run's evaluations. Raises UserError if no step is left."""
     rows = curve[curve["metric"] == "pass@1"]
     wide = rows.pivot_table(index="step", columns="benchmark", values="value").dropna()
     means = wide.mean(axis=1).sort_index()
@@ -60,11 +57,9 @@ def best_step(curve: pd.DataFrame, at_most: int | None = None) -> int:
 
 def plateau_step(counts: pd.DataFrame, ks: Sequence[int]) -> int | None:
     """Return the later step of the highest two evaluations in a row that are similar (see the
-    module's docstring); the earliest of equal ones, or None.
-
-    counts: rows benchmark, problem_id, step, n, c of one run's curve. Raises UserError as
-    `pass_at_k` does, and if two steps have different problems.
-    """
+    module's docstring); the earliest of equal ones, or None. counts: rows benchmark, problem_id,
+    step, n, c of one run's curve. Raises UserError as `pass_at_k` does, and for different
+    problems."""
     ks = sorted({1, *ks})
     curve = {}
     for step, rows in counts.groupby("step"):

@@ -63,11 +63,9 @@ def evaluate(x: Evaluate, on_chunk: Callable[[], None] = lambda: None) -> Path:
 
 def evaluate_all(xs: Sequence[Evaluate], on_chunk: Callable[[], None] = lambda: None) -> list[Path]:
     """Sample, verify and measure one evaluation after another; return the run folders. A finished
-    run is found, not repeated. A model is loaded once for all its evaluations.
-
-    `on_chunk` is called when all that was made so far is stored: before each chunk, with vLLM also
-    while chunks are drawn. Raises UserError if a trained model is unfinished or has changed since.
-    """
+    run is found, not repeated. A model is loaded once for all its evaluations. `on_chunk` is called
+    when all that was made so far is stored: before each chunk, with vLLM also while chunks are
+    drawn. Raises UserError if a trained model is unfinished or has changed since."""
     kinds: dict[str, dict[str, list[Pending]]] = {}
     for x in xs:
         if (x.path / "DONE").exists():

@@ -67,10 +67,8 @@ def drawn_by_vllm(
     """Yield the chunks, each with its rows as soon as they are there, in any order, drawn by an
     engine on each of `gpus` (`places`). The chunks of a group are alike (`like`). An engine stays
     with its group, then takes one that no other works on, then any, and is loaded for it again.
-
     `on_chunk` is called every second and may raise: the chunks that are being drawn are then lost.
-    Raises what an engine raises, and UserError if an engine dies or stands still.
-    """
+    Raises what an engine raises, and UserError if an engine dies or stands still."""
     engines, busy, looked = dict[int, Worker](), dict[Any, tuple[int, Chunk]](), 0.0
     checked = set[int]()
 

@@ -43,11 +43,9 @@ def train(
     x: Experiment, progress: bool = True, on_step: Callable[..., None] = lambda *_: None
 ) -> Path:
     """Train and evaluate `x`; return its run folder. A finished run is found and not repeated.
-
     `on_step` is called before each start of verl and repeatedly while verl runs. If it raises, verl
     saves after the current step and ends. Raises UserError where verl is missing or cannot do what
-    `x` asks, and with the last lines of verl's log where verl ends early, dies or stands still.
-    """
+    `x` asks, and with the last lines of verl's log where verl ends early, dies or stands still."""
     chosen = tuning.tuned(x.verl)
     config.tree()
     stall_s()
