@@ -31,16 +31,14 @@ def one_of(key: str, value: str, known: Iterable[str], other: str = "") -> None:
 
 
 def unknown(key: str, value: object, known: Iterable[str], prefix: str = "") -> UserError:
-    """Return the error for a key not in `known`, with the nearest known key or all of them.
-    `prefix` is the text before the keys: "optim." for optim.lr."""
+    """Return the error for an unknown key; `prefix` is the text before the keys, as "optim."."""
     near = nearest(key, known := sorted(known))
     hint = f"did you mean {prefix}{near}?" if near else f"known: {', '.join(known) or 'none'}"
     return UserError(f"unknown key {prefix}{key}={value}; {hint}")
 
 
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """Return the name in `known` that a misspelt `name` may mean, or None. Case does not matter,
-    and cluster/qwen7b_grpo is also found by its last part."""
+    """Return the name in `known` that a misspelt `name` may mean, in any case, by its last part."""
     import difflib  # imported only when the command is about to fail
 
     known = list(known)

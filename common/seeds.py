@@ -13,8 +13,7 @@ def generator(*name: object) -> torch.Generator:
 
 
 def in_turn(pool: int, start: int, count: int, *name: object) -> list[int]:
-    """Return the `count` draws from number `start` on, as indices of `pool` items. Each epoch draws
-    every item once, in an order seeded by `name` and the epoch."""
+    """Return `count` draws from number `start` on, as indices; each epoch draws all of `pool`."""
     drawn: list[int] = []
     order: list[int] = []
     for index in range(start, start + count):

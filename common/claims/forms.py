@@ -162,8 +162,6 @@ class Range(Form):
 
 @dataclass(frozen=True, kw_only=True)
 class Count(Form):
-    """What both counts have."""
-
     relation: Sign
     at_least: Annotated[PositiveInt, Strict()]
     each: Grids = field(default_factory=lambda: [{}])

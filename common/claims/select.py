@@ -62,7 +62,6 @@ class Found:
         return [dict(zip(names, row, strict=True)) for row in columns], float((noise**2).sum())
 
     def at(self, seeds: list) -> "Found":
-        """Return a copy that is restricted to these seeds, in this order."""
         rows = [self.seeds.index(seed) for seed in seeds]
         arrays = {name: getattr(self, name) for name in ("values", "by_problem", "counts")}
         kept = {name: None if x is None else x[rows] for name, x in arrays.items()}

@@ -26,7 +26,7 @@ def run_noise(terms: Sequence[tuple[float, Found]], assumed: float = 1.0) -> tup
 
     The benchmarks of a run share the effect of its seed. Where that is a share of the number, it is
     a share of the metric's largest number here, because a drop near 0 is a difference of larger
-    numbers; two numbers of a run would then cancel, so the larger of both sums counts.
+    numbers. As numbers of a run then cancel, the larger of both sums counts.
     """
     samples, largest = 0.0, dict[str, float]()
     seeds: dict[tuple, np.ndarray] = {}  # run -> the sum of its effects, in both ways

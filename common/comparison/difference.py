@@ -101,7 +101,7 @@ Side = tuple[pd.DataFrame, pd.DataFrame]  # rows of one method, one run per seed
 def differences(a: Side, b: Side, metrics: list[str]) -> pd.DataFrame:
     """Return claims.GAPS of A - B, with value_a and value_b, for each benchmark and metric that
     both have: of `metrics`, or pass@k for the smallest and the largest shared k. Raises UserError
-    where A and B have nothing in common, or one has a seed twice."""
+    for a repeated seed, or without common metrics."""
     wanted = _common(a[0], b[0], metrics)
     sides = [(tidy(rows), indexed(counts)) for rows, counts in (a, b)]
     lines = []

@@ -30,8 +30,6 @@ NAMED = ["run_id", "table", "model", "method", "seed"]  # columns that name a ru
 
 @dataclass(frozen=True)
 class Gathered:
-    """The results of the runs of one scope."""
-
     rows: pd.DataFrame  # results.COLUMNS
     counts: pd.DataFrame  # COUNTS of every evaluation, also along training
     runs: pd.DataFrame  # provenance.COLUMNS
@@ -156,8 +154,7 @@ def gathered(
 def of_study(
     root: Path, methods: Collection[str], found: Gathering | None = None
 ) -> tuple[Gathered, list[str]]:
-    """Return the study's results for these methods on test prompts, which are a paper's laptop
-    results, and what was left out. `found`: what was gathered of its run folders before."""
+    """Return the study's results for these methods on test prompts, and what was left out."""
     found = found or gather(root, STUDY)
     one, problems = gathered(root, STUDY, LAPTOP, found)
     rows, counts, runs = (

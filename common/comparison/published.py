@@ -16,8 +16,7 @@ OF_RUN = ["of_table", "of_method"]  # the table and method that the results of i
 
 
 def published(folder: Path) -> pd.DataFrame:
-    """Return all printed cells of a paper: the rows of table*.csv in `folder`, and those that
-    reprints.csv takes from another table. The column `printed` is the value as it is written."""
+    """Return all printed cells of a paper; the column `printed` is the value as it is written."""
     return published_checked(folder)[0]
 
 

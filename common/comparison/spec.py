@@ -131,8 +131,7 @@ class Spec(Stated):
 
 @cache
 def spec_of(paper: str) -> Spec:
-    """Return the content of papers/<paper>/compare.yaml. Raises UserError if it cannot be read, a
-    key or value is wrong, or a function that it names cannot be imported."""
+    """Return papers/<paper>/compare.yaml. Raises UserError for a wrong key, value or function."""
     path = ROOT / "papers" / paper / "compare.yaml"
     given = read(path)
     try:

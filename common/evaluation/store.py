@@ -98,8 +98,7 @@ def finish(
     row: Row | None = None,
     step: int | None = None,
 ) -> Path:
-    """Write counts.csv and metrics.csv from the stored samples, then the DONE marker; return the
-    folder. With `row`, the counts are also written where a training run has them."""
+    """Write counts.csv and metrics.csv from the stored samples, then DONE; return the folder."""
     sampled = Sampled(row.benchmark if row else benchmark, stored(run.path))
     counts = sampled.counts()
     n = int(counts["n"].min())

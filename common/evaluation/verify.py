@@ -97,8 +97,7 @@ def renamed(cases: list[dict], fields: dict[str, str]) -> list[dict]:
 
 
 def counted(cases: list[dict], verdicts: list[Verdict], benchmark: str) -> pd.DataFrame:
-    """Return benchmark, problem_id, n, c: samples and right ones of each problem, whose rows share
-    a problem_id, or an id. A row that could not be scored or has neither is left out."""
+    """Return benchmark, problem_id, n, c of each problem, without rows that could not be scored."""
     right: dict[str, list[bool]] = {}
     for case, verdict in zip(cases, verdicts, strict=True):
         problem = case.get("problem_id", case.get("id"))

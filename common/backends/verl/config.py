@@ -215,7 +215,6 @@ def tree() -> Path:
 
 @cache
 def defaults() -> DictConfig:
-    """Return verl's own `ppo_trainer` configuration."""
     from hydra import compose as hydra_compose
     from hydra import initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra

@@ -24,8 +24,6 @@ PASSED = (
 
 
 class Runner(v1.Driver):
-    """verl's driver actor with our trainer."""
-
     def run(self, config):
         from common.backends.verl.experiment_trainer import ExperimentTrainer
         from common.backends.verl.sampling import BoundedBuffer

@@ -53,7 +53,6 @@ TUNABLE = {
 
 
 def sequence_parallel(keys: dict[str, Any]) -> int:
-    """Return the number of GPUs that share each sequence in training."""
     return keys.get(SEQUENCE, 1)
 
 

@@ -74,7 +74,6 @@ class PolicyWorker(ActorRolloutRefWorker):  # not "Worker": verl finds its own w
 
     @register(dispatch_mode=make_nd_compute_dataproto_dispatch_fn(mesh_name="actor"))
     def learn_memory(self, data):
-        """Make one optimiser step of the memory network on the whole batch and return the loss."""
         self.memory.set_loss_fn(cross_entropy)
         output = self.memory.train_mini_batch(data=data)
         return None if output is None else output.cpu()
