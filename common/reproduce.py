@@ -2,7 +2,7 @@
 
     rlvr reproduce paper=NAME [scale=smoke|laptop|full] [workers=2] [budget=4h]
                    [rows=NAME,NAME] [seeds=10] [results_dir=results]
-    rlvr reproduce paper=study method=mine.yaml [seeds=10-12]
+    rlvr reproduce paper=study method=mine.yaml [seeds=12-14]
 
 papers/NAME/configs/reproduce.yaml says what a scale runs: rows (named experiment configurations),
 seeds and the paper's own parts. With paper=NAME, --help shows it. seeds=10 runs the seeds 1 to 10
