@@ -1,1 +1,1 @@
-"""Tasks that are made here: Countdown, arithmetic, expressions and mazes."""
+"""Tasks that are made here: Countdown, expressions and mazes."""

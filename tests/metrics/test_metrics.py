@@ -7,6 +7,7 @@ from math import comb
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import stdtrit
 
 from common.errors import UserError
 from common.metrics.paired import Interval, subsample_means, subsampling_test, two_way_interval
@@ -187,6 +188,17 @@ def test_interval_refuses_one_seed_and_nan():
         two_way_interval(np.full((3, 4), np.nan))
     with pytest.raises(UserError, match="shape"):
         two_way_interval(np.ones((3, 4)), np.ones((3, 5)))
+
+
+def test_no_end_of_a_difference_is_impossible():
+    """SmolLM2: 84.4 % of the base model and a difference of 12.5 [-2.4, 27.4] were 111.8 %."""
+    stderr = 14.88 / stdtrit(2, 0.975)
+    above, below = (Interval(sign * 12.5, stderr, 2) for sign in (1, -1))
+    assert above.of_difference(84.375) == pytest.approx((-2.38, 15.625))
+    assert below.of_difference(15.625) == pytest.approx((-15.625, 2.38))
+    assert above.of_difference(40) == pytest.approx(above.bounds())
+    assert Interval(50, 1, 9).of_difference(50)[1] == 50  # everything is solved
+    assert np.isnan(Interval(0.0, 0.0, 1.0).of_difference(40)).all()
 
 
 def test_interval_without_spread():
