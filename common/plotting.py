@@ -11,7 +11,6 @@ import pandas as pd
 from common.palette import COLORS, GREY
 from common.results.files import write, write_csv
 
-Colors = dict[str, str]  # method -> color
 STYLE: dict[str, Any] = {
     "figure.constrained_layout.use": True,
     "figure.dpi": 110,
@@ -24,7 +23,6 @@ STYLE: dict[str, Any] = {
     "legend.frameon": False,
     "lines.linewidth": 1.6,
     "pdf.fonttype": 42,
-    "svg.hashsalt": "rlvr-papers",
 }
 
 
@@ -47,15 +45,10 @@ def panels(columns: int, rows: int = 1, width: float = 3.4, height: float = 2.7,
     return pyplot().subplots(rows, columns, figsize=size, squeeze=False, **options)
 
 
-def present(rows: pd.DataFrame, colors: Colors) -> Colors:
-    """Return the methods of `colors` that have rows."""
-    return {method: color for method, color in colors.items() if method in set(rows["method"])}
-
-
-def legend(figure, axis, columns: int, **options) -> None:
+def legend(figure, axis, columns: int) -> None:
     """Put one legend below all panels, with the entries of `axis`."""
     handles = axis.get_legend_handles_labels()
-    figure.legend(*handles, loc="outside lower center", ncols=columns, **options)
+    figure.legend(*handles, loc="outside lower center", ncols=columns)
 
 
 def band(axis, x, rows: pd.DataFrame, color, y: str = "mean", alpha: float = 0.2, **line) -> None:

@@ -2,13 +2,15 @@
 as printed cells (`Spec.figures`), and those that a paper's own code draws (`Spec.own_figures`).
 
 A figure of printed cells shows what the comparison says about them: the rerun with the interval in
-which a printed number is within noise, and the printed number next to it. A figure whose rows are
-not all there is not drawn, and its `Figure` says what is missing.
+which a printed number is within noise, and the printed number next to it. The function of a figure
+returns it as `Drawn`, and raises `LeftOut` where its rows are not all there.
 """
 
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -22,12 +24,17 @@ from common.palette import look
 from common.plotting import legend, panels, save
 
 PREFIX = "cluster_"  # starts the names of all these figures
+Drawn = tuple[Any, pd.DataFrame, str]  # figure, exactly what it shows, caption
 KEPT = [
     *("table", "model", "method", "benchmark", "metric", "k", "printed", "rerun", "low", "high"),
     *("n_seeds", "n_problems", "n_samples", "step", "run_ids"),
 ]
 ALONG = ["model", "method", "seed", "curve", "step", "value"]
 PRINTED = dict(ls="", marker="D", markerfacecolor="none", markersize=6, markeredgewidth=0.9)
+
+
+class LeftOut(Exception):
+    """Why a figure is not drawn."""
 
 
 @dataclass(frozen=True)
@@ -47,21 +54,27 @@ def draw(spec: Spec, root: Path, cells: pd.DataFrame, cluster: Gathered) -> list
     cells: those of the comparison (`cells.COLUMNS`). Files that an earlier comparison drew and this
     one cannot draw are removed.
     """
-    rows, folder = cluster.rows, root / spec.paper / "figures"
-    if rows.empty:
+    if cluster.rows.empty:
         return []
-    cells = located(cells, as_printed(spec, rows, naming_runs(spec.paper)))
-    made = [
-        of_cells(folder / f"{PREFIX}{name}", plot, cells)
-        if plot.cells
-        else along(root, spec.paper, name, plot, rows)
+    cells = located(cells, as_printed(spec, cluster.rows, naming_runs(spec.paper)))
+    functions = {
+        name: partial(of_cells if plot.cells else along, plot, spec.paper)
         for name, plot in spec.figures.items()
-    ]
-    for target in spec.own_figures:
-        made += import_target(target, f"{spec.paper}: own_figures")(root, cells, cluster)
-    for one in made:
-        for suffix in (".png", ".pdf", ".csv") if one.left_out else ():
-            (folder / f"{one.name}{suffix}").unlink(missing_ok=True)
+    }
+    for name, target in spec.own_figures.items():
+        functions[name] = import_target(target, f"{spec.paper}: own_figures.{name}")
+    made = []
+    for name, function in functions.items():
+        path = root / spec.paper / "figures" / f"{PREFIX}{name}"
+        try:
+            figure, drawn, caption = function(root, cells, cluster)
+        except LeftOut as reason:
+            for suffix in (".png", ".pdf", ".csv"):
+                path.with_suffix(suffix).unlink(missing_ok=True)
+            made.append(Figure(path.name, left_out=str(reason)))
+        else:
+            save(figure, path, drawn)
+            made.append(Figure(path.name, caption))
     return made
 
 
@@ -80,7 +93,7 @@ def markdown(made: list[Figure]) -> str:
 # ---- printed cells
 
 
-def of_cells(path: Path, plot: Plot, cells: pd.DataFrame) -> Figure:
+def of_cells(plot: Plot, paper: str, root: Path, cells: pd.DataFrame, cluster: Gathered) -> Drawn:
     """Draw printed cells next to their reruns: a panel with a metric has the plot's methods side by
     side, one without a metric has a curve of each method's pass@k by k."""
     wanted = []
@@ -88,9 +101,7 @@ def of_cells(path: Path, plot: Plot, cells: pd.DataFrame) -> Figure:
         where = {"table": plot.tables, "model": plot.model, "benchmark": panel.benchmark}
         where |= {"metric": panel.metric} if panel.metric else {}
         wanted += [where | {"method": method} for method in plot.methods]
-    found, left_out = chosen(cells, wanted)
-    if left_out:
-        return Figure(path.name, left_out=left_out)
+    found = chosen(cells, wanted)
     columns, side = min(5, len(plot.cells)), 2.3 if len(plot.cells) > 2 else 2.9
     figure, axes = panels(columns, -(-len(plot.cells) // columns), width=side, height=side)
     places = list(axes.flatten())
@@ -101,18 +112,14 @@ def of_cells(path: Path, plot: Plot, cells: pd.DataFrame) -> Figure:
             _by_method(axis, plot, shown[shown["metric"] == panel.metric])
         else:
             _by_k(axis, plot, shown)
-        percent(axis)
+        low, high = axis.get_ylim()
+        axis.set_ylim(max(low, -1), min(high, 101))  # percent
     by_k = not all(panel.metric for panel in plot.cells)
     handles = legend_handles(places[0], _hues(plot) if by_k else {})
-    empty = places[len(plot.cells) :]
-    for axis in empty:
+    for axis in places[len(plot.cells) :]:
         axis.axis("off")
-    if empty:
-        empty[-1].legend(handles=handles, loc="center", fontsize=10)
-    else:
-        figure.legend(handles=handles, loc="outside lower center", ncols=2)
-    save(figure, path, found)
-    return Figure(path.name, f"{plot.caption} {about(found)}")
+    figure.legend(handles=handles, loc="outside lower center", ncols=2)
+    return figure, found, f"{plot.caption} {about(found)}"
 
 
 def _by_method(axis, plot: Plot, cells: pd.DataFrame) -> None:
@@ -145,41 +152,33 @@ def located(cells: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     return cells.merge(about.reset_index(), on=CELL, how="left")
 
 
-def chosen(cells: pd.DataFrame, wanted: list[Where]) -> tuple[pd.DataFrame, str]:
-    """Return (the columns KEPT of the printed cells that match one of `wanted`, in its order; why a
-    figure of them is left out, "" if every cell has a rerun)."""
+def chosen(cells: pd.DataFrame, wanted: list[Where]) -> pd.DataFrame:
+    """Return the columns KEPT of the printed cells that match one of `wanted`, in its order. Raises
+    LeftOut if there are none, or if one has no rerun."""
     found = pd.concat([cells[matches(cells, where)] for where in wanted], ignore_index=True)
     found = found.rename(columns={"value": "printed"})
-    left_out = missing(found[found["rerun"].isna()])
-    return found[KEPT], left_out if len(found) else "the paper prints no such cells"
-
-
-def missing(lacking: pd.DataFrame) -> str:
-    """Return the rows that a figure lacks, by reason, as "rows without a rerun: ..."; or ""."""
+    if found.empty:
+        raise LeftOut("the paper prints no such cells")
     words = []
-    for reason, part in lacking.groupby("reason", sort=False):
+    for reason, part in found[found["rerun"].isna()].groupby("reason", sort=False):
         rows = []
         for (model, method), row in part.groupby(["model", "method"], sort=False):
             first, *rest = row["benchmark"].unique()
             more = f" and {len(rest)} more" if rest else ""
             rows.append(f"{method} of {model} on {first}{more}")
         words.append(f"{', '.join(rows)} ({reason})")
-    return "rows without a rerun: " + "; ".join(words) if words else ""
+    if words:
+        raise LeftOut("rows without a rerun: " + "; ".join(words))
+    return found[KEPT]
 
 
-def whiskers(axis, cells: pd.DataFrame, x, color: str, **style) -> None:
+def whiskers(axis, cells: pd.DataFrame, x, color: str) -> None:
     """Draw reruns (dots) with their intervals, and the printed numbers (open diamonds) at the same
     x."""
     spread = (cells["rerun"] - cells["low"], cells["high"] - cells["rerun"])
     axis.errorbar(x, cells["rerun"], spread, color=color, marker="o", markersize=2.5, lw=1.0,
-                  elinewidth=0.7, capsize=1.5, **style)  # fmt: skip
+                  elinewidth=0.7, capsize=1.5)  # fmt: skip
     axis.plot(x, cells["printed"], **PRINTED, color=color)
-
-
-def percent(axis) -> None:
-    """Limit a percentage axis to -1..101. Call it after everything is drawn."""
-    low, high = axis.get_ylim()
-    axis.set_ylim(max(low, -1), min(high, 101))
 
 
 def legend_handles(axis, colors: dict[str, str]) -> list:
@@ -216,12 +215,11 @@ def about(cells: pd.DataFrame) -> str:
 # ---- curves along training
 
 
-def along(root: Path, paper: str, name: str, plot: Plot, rows: pd.DataFrame) -> Figure:
+def along(plot: Plot, paper: str, root: Path, cells: pd.DataFrame, cluster: Gathered) -> Drawn:
     """Draw curves of the plot's methods along training: thin lines are seeds, thick lines their
     mean. The figure is left out where a method lacks a curve."""
-    path = root / paper / "figures" / f"{PREFIX}{name}"
-    rows = rows[rows["model"] == plot.model]
-    rows = rows[rows["table"].isin(plot.tables)] if plot.tables else rows
+    where: Where = {"model": plot.model} | ({"table": plot.tables} if plot.tables else {})
+    rows = cluster.rows[matches(cluster.rows, where)]
     mine = rows[rows["method"].isin(plot.methods)]
     runs = mine[["method", "seed"]].drop_duplicates()
     first = rows[rows["method"] == plot.start].drop(columns=["method", "seed"])
@@ -232,10 +230,11 @@ def along(root: Path, paper: str, name: str, plot: Plot, rows: pd.DataFrame) -> 
     ]
     drawn = pd.concat(parts, ignore_index=True).assign(model=plot.model)
     there = set(zip(drawn["curve"], drawn["method"], strict=True))
-    lacking = [m for m in plot.methods if not all((c.title, m) in there for c in plot.curves)]
-    if lacking:
-        said = f"rows without a curve: {', '.join(lacking)} of {plot.model}"
-        return Figure(path.name, left_out=said)
+    need(
+        plot.model,
+        "a curve",
+        [m for m in plot.methods if not all((c.title, m) in there for c in plot.curves)],
+    )
     hues, columns = _hues(plot), min(4, len(plot.curves))  # a panel has room for one long name
     figure, axes = panels(
         len(plot.curves), width=2.9, height=2.3 + 0.2 * -(-len(plot.methods) // columns)
@@ -249,10 +248,15 @@ def along(root: Path, paper: str, name: str, plot: Plot, rows: pd.DataFrame) -> 
             axis.plot(mean.index, mean, color=color, label=method)
         axis.set(title=curve.title, xlabel="step")
     legend(figure, axes[0, 0], columns)
-    save(figure, path, drawn[ALONG])
     seeds = drawn.groupby("method")["seed"].nunique()
     number = "One seed a method" if (seeds == 1).all() else "Thin lines: seeds, thick: their mean"
-    return Figure(path.name, f"{plot.caption} {number}.")
+    return figure, drawn[ALONG], f"{plot.caption} {number}."
+
+
+def need(model: str, what: str, lacking: list[str]) -> None:
+    """Raise LeftOut if methods of the model lack what a figure shows."""
+    if lacking:
+        raise LeftOut(f"rows without {what}: {', '.join(lacking)} of {model}")
 
 
 def _hues(plot: Plot) -> dict[str, str]:

@@ -110,6 +110,7 @@ def compare(spec: Spec, root: Path) -> None:
     for name, table in tables.items():
         write_csv(folder / f"{name}.csv", table)
     made = cluster_figures.draw(spec, root, result.cells, result.cluster)
+    spec.own_page(root, result.cluster.rows)
     write(page, compare_text.markdown(result) + cluster_figures.markdown(made))
     print(f"all of it: {page} and the tables (.csv) beside it")
     if (folder / "figures").exists():

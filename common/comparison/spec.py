@@ -108,8 +108,11 @@ class Stated:
     steps: dict[str, int | Literal["last", "peak", "peak of average"]] = field(default_factory=dict)
     # the paper's figures of cluster rows: name -> what is drawn
     figures: dict[str, Plot] = field(default_factory=dict)
-    # functions (root, cells with step and n_samples, Gathered cluster runs) -> the other Figures
-    own_figures: list[str] = field(default_factory=list)
+    # the others: name -> function (root, cells with step and n_samples, Gathered cluster runs) ->
+    # cluster_figures.Drawn
+    own_figures: dict[str, str] = field(default_factory=dict)
+    # writes a page from the samples of cluster runs: of the root and their rows
+    own_page: Function = lambda root, rows: None
     # remarks on printed cells
     footnotes: dict[str, list[Where]] = field(default_factory=dict)  # inconsistency -> its cells
     not_reproducible: list[Refused] = field(default_factory=list)

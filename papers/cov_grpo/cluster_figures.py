@@ -4,46 +4,40 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.comparison.cluster_figures import PREFIX, Figure
+from common.comparison.cluster_figures import Drawn, LeftOut
 from common.comparison.gather import Gathered
 from common.comparison.spec import matches
 from common.comparison.training import logs
 from common.losses import contributions
 from common.palette import look
-from common.plotting import panels, save
+from common.plotting import band, panels
 from papers.cov_grpo.compare import SEC22, TRACKED
 
 HELD = ["model", "method", "seed", "share", "contribution", "low", "high", "steps", "last"]
 
 
-def draw(root: Path, cells: pd.DataFrame, cluster: Gathered) -> list[Figure]:
-    """Draw Fig. 3, the part of all covariances that a few tokens hold. Return its caption, or the
-    reason why it is left out.
-
-    The line is the mean over the tracked steps, the band their range. cells: not used here;
-    cluster: the gathered cluster runs.
-    """
-    name, rows = f"{PREFIX}fig3", cluster.rows
-    mine = rows[matches(rows, SEC22)]
-    parts = []
-    for run, log in logs(root, "cov_grpo", mine):
-        spread = held(log)
-        parts += [spread.assign(**SEC22, seed=run["seed"])] if len(spread) else []
+def fig3(root: Path, cells: pd.DataFrame, cluster: Gathered) -> Drawn:
+    """Draw the part of all covariances that a few tokens hold. The line is the mean over the
+    tracked steps, the band their range."""
+    mine = cluster.rows[matches(cluster.rows, SEC22)]
+    spreads = [
+        held(log).assign(**SEC22, seed=run["seed"]) for run, log in logs(root, "cov_grpo", mine)
+    ]
+    parts = [spread for spread in spreads if len(spread)]
     if not parts:
         words = f"no {SEC22['method']} of {SEC22['model']} logged a step with covariances=true"
-        return [Figure(name, left_out=words)]
+        raise LeftOut(words)
     drawn = pd.concat(parts, ignore_index=True)[HELD]
     figure, axes = panels(1, width=4.2, height=3.0)
     axis, color = axes[0, 0], look(SEC22["method"]).color
     for _, seed in drawn.groupby("seed"):
         x = 100 * seed["share"]
-        axis.fill_between(x, 100 * seed["low"], 100 * seed["high"], color=color, alpha=0.2, lw=0)
-        axis.plot(x, 100 * seed["contribution"], color=color, marker="o", markersize=3)
+        part = 100 * seed[["contribution", "low", "high"]]
+        band(axis, x, part, color, "contribution", marker="o", markersize=3)
     axis.plot(x, x, color="k", ls=":", lw=0.8, label="all tokens alike")
     axis.set(xscale="log", ylim=(0, 102))
     axis.set(xlabel="tokens of largest |covariance| (%)", ylabel="of the sum of |covariance| (%)")
     axis.legend(fontsize=7)
-    save(figure, root / "cov_grpo" / "figures" / name, drawn)
     steps, last = (" or ".join(map(str, sorted(set(drawn[key])))) for key in ("steps", "last"))
     caption = (
         f"Fig. 3: cumulative contribution of covariance values, {SEC22['method']} of "
@@ -51,7 +45,7 @@ def draw(root: Path, cells: pd.DataFrame, cluster: Gathered) -> list[Figure]:
         f"them; line: mean over {steps} logged steps up to step {last}, band: smallest to largest. "
         "The paper prints no numbers of it."
     )
-    return [Figure(name, caption)]
+    return figure, drawn, caption
 
 
 def held(log: pd.DataFrame) -> pd.DataFrame:

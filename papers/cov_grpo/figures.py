@@ -9,17 +9,21 @@ from common.config.files import ROOT
 from common.plotting import COLORS, band, panels, save
 from common.results.files import read_csv
 
-LINES = {"token": "-", "sequence": "--"}
-
 
 def over_seeds(rows: pd.DataFrame, by: list[str], value: str) -> pd.DataFrame:
-    """Group the rows by the columns `by` and summarise the column `value` over seeds.
-
-    Return `by` with the mean (value), the smallest (low), the largest (high), and the number of
-    seeds that have a value (n_seeds).
-    """
+    """Return `by` with the column's mean over seeds (value), the smallest (low) and the largest
+    (high) one, and the number of seeds that have one (n_seeds)."""
     named = {"value": "mean", "low": "min", "high": "max", "n_seeds": "count"}
     return rows.groupby(by, sort=False)[value].agg(**named).reset_index()
+
+
+def by_tokens(axis, rows: pd.DataFrame, column: str, styles: dict[str, str], more="", **marks):
+    """Draw a line for each kind of tokens and each value of the column."""
+    for value, style in styles.items():
+        for tokens, color in (("all", COLORS[0]), ("active", COLORS[1])):
+            curve = rows[(rows[column] == value) & (rows["tokens"] == tokens)]
+            marks |= {"ls": style, "label": f"{tokens} tokens, {value}{more}"}
+            band(axis, 100 * curve["share"], curve, color, "value", **marks)
 
 
 def draw(root: Path) -> None:
@@ -39,11 +43,8 @@ def draw(root: Path) -> None:
     at = at.assign(size=at["value"].abs())
     at = over_seeds(at, ["mean", "tokens", "reading", "side", "share"], "size")
     figure, axes = panels(3, width=3.3, height=2.9)
-    for mean, style in LINES.items():
-        for tokens, color in (("all", COLORS[0]), ("active", COLORS[1])):
-            curve = held[(held["mean"] == mean) & (held["tokens"] == tokens)]
-            band(axes[0, 0], 100 * curve["share"], curve, color, "value", ls=style, marker="o",
-                 markersize=3, label=f"{tokens} tokens, {mean} mean")  # fmt: skip
+    styles = {"token": "-", "sequence": "--"}
+    by_tokens(axes[0, 0], held, "mean", styles, " mean", marker="o", markersize=3)
     axes[0, 0].set(xscale="log", xlabel="tokens of largest |c| (%)", ylabel="of sum |c| (%)")
     axes[0, 0].set_title("Fig. 3: cumulative contribution", fontsize=9)
     axes[0, 0].legend(fontsize=7)
@@ -54,12 +55,8 @@ def draw(root: Path) -> None:
     for axis, side in zip(axes[0, 1:], ("positive", "negative"), strict=True):
         line = printed[printed["side"] == side]
         axis.plot(100 * line["share"], line["value"], "k*", label="printed (1.5B)")
-        for reading, style in (("threshold", "-"), ("mean", "--")):
-            for tokens, color in (("all", COLORS[0]), ("active", COLORS[1])):
-                line = at[(at["side"] == side) & (at["tokens"] == tokens) & (at["mean"] == "token")]
-                line = line[line["reading"] == reading]
-                band(axis, 100 * line["share"], line, color, "value", ls=style,
-                     label=f"{tokens} tokens, {reading}")  # fmt: skip
+        own = at[(at["side"] == side) & (at["mean"] == "token")]
+        by_tokens(axis, own, "reading", {"threshold": "-", "mean": "--"})
         axis.set(xscale="log", yscale="log", xlabel=f"of {side} tokens (%)", ylabel="|c|")
         axis.set_title(f"Table 1: {side} covariance", fontsize=9)
     axes[0, 1].legend(fontsize=7)

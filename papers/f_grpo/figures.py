@@ -27,18 +27,15 @@ def draw(root: Path) -> None:
     simulation = root / "f_grpo" / "simulation"
     if not (simulation / "final.csv.gz").exists():
         return
-    final, paths = (pd.read_csv(simulation / f"{name}.csv.gz") for name in ("final", "trajectory"))
-    paths = paths[paths["reading"] == MAIN]
-    if len(paths):
-        _figure4(final[final["reading"] == MAIN], paths, root / "f_grpo" / "figures")
-
-
-def _figure4(last: pd.DataFrame, trajectory: pd.DataFrame, folder: Path) -> None:
+    tables = (pd.read_csv(simulation / f"{name}.csv.gz") for name in ("final", "trajectory"))
+    last, paths = (table[table["reading"] == MAIN] for table in tables)
+    if paths.empty:
+        return
     fig, axes = panels(3)
     drawn = []
-    least = min(trajectory["gamma"])
-    sizes = [N for N in SHOWN if N in set(trajectory["N"])]
-    curves = trajectory[trajectory["N"].isin(sizes)]
+    least = min(paths["gamma"])
+    sizes = [N for N in SHOWN if N in set(paths["N"])]
+    curves = paths[paths["N"].isin(sizes)]
     for axis, letter, metric in zip(axes[0], "ab", LABELS, strict=False):
         spread = _spread(curves, metric, ["gamma", "N", "step"])
         for (gamma, N), rows in spread.groupby(["gamma", "N"]):
@@ -62,7 +59,7 @@ def _figure4(last: pd.DataFrame, trajectory: pd.DataFrame, folder: Path) -> None
     )
     axis.legend(fontsize=7, handlelength=3.2)
     columns = ["panel", "metric", "gamma", "N", "step", "mean", "low", "high"]
-    save(fig, folder / "fig4", pd.concat(drawn, ignore_index=True)[columns])
+    save(fig, root / "f_grpo" / "figures" / "fig4", pd.concat(drawn, ignore_index=True)[columns])
 
 
 def _spread(rows: pd.DataFrame, metric: str, by: list[str]) -> pd.DataFrame:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.comparison.cluster_figures import PREFIX, Figure
+from common.comparison.cluster_figures import Drawn, LeftOut
 from common.comparison.gather import Gathered
 from common.config.files import ROOT
 from common.evaluation.checkpoints import best_step
 from common.palette import look
-from common.plotting import panels, save
+from common.plotting import panels
 from common.results.collect import config_of
 
 # the math sets, as the training curves name them
@@ -68,16 +68,16 @@ def printed() -> dict[tuple[str, str], float]:
     return {(*name.rsplit(" ", 1),): value for name, value in named.items()}
 
 
-def draw(root: Path, cells: pd.DataFrame, cluster: Gathered) -> list[Figure]:
+def draw(root: Path, cells: pd.DataFrame, cluster: Gathered) -> Drawn:
     """Draw the curves of every model and method that was trained with all swept exponents. The
     caption says which exponent each of them chooses."""
-    name, known = f"{PREFIX}gamma", printed()
+    known = printed()
     groups = {key: part for key, part in curves(root, cluster.rows).groupby(GROUP, sort=False)}
     whole = {key: part for key, part in groups.items() if {*SWEPT} <= {*part["gamma"]}}
     lacking = [f"{method} of {model}" for model, method in known if (model, method) not in whole]
     waits = f"no curve of gamma 0.5, 1 and 2 of {', '.join(lacking)}" if lacking else ""
     if not whole:
-        return [Figure(name, left_out=waits)]
+        raise LeftOut(waits)
     tables = [choice(part).assign(printed_gamma=known.get(key)) for key, part in whole.items()]
     across = min(3, len(tables))
     figure, axes = panels(across, -(-len(tables) // across), width=2.9, height=2.5)
@@ -91,10 +91,10 @@ def draw(root: Path, cells: pd.DataFrame, cluster: Gathered) -> list[Figure]:
         axis.set(title=" ".join(table.iloc[0][GROUP]), xlabel="step")
     axes[0, 0].set_ylabel("math pass@1 (%)")
     axes[0, 0].legend()
-    save(figure, root / "f_grpo" / "figures" / name, pd.concat(tables)[KEPT])
     said = "; ".join(map(_said, tables))
     caption = f"App. H.3, gamma by the mean math pass@1 of the best checkpoint: {said}."
-    return [Figure(name, f"{caption} Not here: {waits}." if waits else caption)]
+    caption += f" Not here: {waits}." if waits else ""
+    return figure, pd.concat(tables)[KEPT], caption
 
 
 def _said(table: pd.DataFrame) -> str:

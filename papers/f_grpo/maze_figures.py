@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from common.comparison.cluster_figures import PREFIX, Figure
+from common.comparison.cluster_figures import Drawn, LeftOut
 from common.comparison.gather import Gathered
 from common.comparison.training import blocks, logs
 from common.palette import GREY, look
-from common.plotting import legend, panels, save
+from common.plotting import legend, panels
 
 GROUP_SIZES = (4, 8, 16, 32, 64, 128)  # the columns of Table 4
 MAZE = ("GRPO", "F-GRPO (gamma=0.5)", "F-GRPO (gamma=1)")
@@ -25,23 +25,12 @@ FIG6 = ["method", "N", "k", "step", "seed", "value"]
 FIG7 = ["method", "N", "curve", "step", "seed", "value"]
 
 
-def draw(root: Path, cells: pd.DataFrame, cluster: Gathered) -> list[Figure]:
-    """Draw both figures as <root>/f_grpo/figures/cluster_maze_*. Return for each its caption, or
-    the reason why it was left out."""
-    mine = cluster.rows[cluster.rows["table"] == TABLE]
-    parts = mine["method"].str.extract(NAMED)
-    mine = mine.assign(setting=parts["name"].fillna(mine["method"]), N=parts["N"].astype(float))
-    return [fig6(root, mine), fig7(root, mine)]
-
-
-def fig6(root: Path, rows: pd.DataFrame) -> Figure:
-    """Draw -log(pass@k) after the last step against N, with a panel for each evaluated k of KS."""
-    name = f"{PREFIX}maze_fig6"
-    passes = rows[(rows["benchmark"] == TABLE) & rows["metric"].isin([f"pass@{k}" for k in KS])]
+def fig6(root: Path, cells: pd.DataFrame, cluster: Gathered) -> Drawn:
+    """Draw -log(pass@k) after the last step against N: one panel for each k of KS that was
+    evaluated."""
+    passes = _passes(cluster.rows)
+    passes = passes[passes["k"].isin(KS)]
     passes = passes[passes["step"] == passes.groupby("run_id")["step"].transform("max")]
-    lacking = _lacking(passes)
-    if lacking:
-        return Figure(name, left_out=lacking)
     ks = sorted(passes["k"].unique())
     figure, axes = panels(len(ks), width=2.4, height=2.5)
     for axis, k in zip(axes[0], ks, strict=True):
@@ -49,11 +38,11 @@ def fig6(root: Path, rows: pd.DataFrame) -> Figure:
         for method, style in METHODS.items():
             # no point for a share of 0, which has no logarithm, nor for 1, whose -log is 0: the
             # axis is logarithmic
-            values = part[part["setting"] == method].groupby("N")["value"].mean() / 100
+            values = part[part["method"] == method].groupby("N")["value"].mean() / 100
             values = -np.log(values[(values > 0) & (values < 1)])
             marks = {"color": style.color, "ls": style.line, "marker": style.marker}
             axis.plot(values.index, values, **marks, markersize=3, label=method)
-        base = part.loc[part["setting"] == BASE, "value"]
+        base = part.loc[part["method"] == BASE, "value"]
         if len(base) and 0 < base.mean() < 100:
             axis.axhline(-np.log(base.mean() / 100), color=GREY, ls=":", lw=1.2, label=BASE)
         axis.set_xscale("log", base=2)
@@ -62,30 +51,24 @@ def fig6(root: Path, rows: pd.DataFrame) -> Figure:
         axis.set(title=f"k = {k:g}", xlabel="training rollouts N")
     axes[0, 0].set_ylabel("-log(pass@k)")
     legend(figure, axes[0, 0], 4)
-    shown = passes.assign(method=passes["setting"])[FIG6]
-    steps = " or ".join(f"{x:g}" for x in sorted(shown.loc[shown["N"].notna(), "step"].unique()))
-    save(figure, root / "f_grpo" / "figures" / name, shown.sort_values(FIG6[:5]))
-    return Figure(
-        name,
+    trained = passes.loc[passes["N"].notna(), "step"]
+    steps = " or ".join(f"{x:g}" for x in sorted(trained.unique()))
+    caption = (
         "Fig. 6 of the second version: single-solution mazes by group size, -log(pass@k) after "
         f"step {steps}; lower is better. {_about(passes)} A point at pass@k = 0 or 100 % "
-        "is not shown. The paper prints Table 4's values of it.",
+        "is not shown. The paper prints Table 4's values of it."
     )
+    return figure, passes[FIG6].sort_values(FIG6[:5]), caption
 
 
-def fig7(root: Path, rows: pd.DataFrame) -> Figure:
-    """Draw training reward, pass@1 and pass@(largest k) along training, with a column for each
-    N."""
-    name = f"{PREFIX}maze_fig7"
-    passes = rows[(rows["benchmark"] == TABLE) & rows["metric"].str.match(r"pass@\d+$")]
-    lacking = _lacking(passes)
-    if lacking:
-        return Figure(name, left_out=lacking)
-    largest = passes["k"].max()
+def fig7(root: Path, cells: pd.DataFrame, cluster: Gathered) -> Drawn:
+    """Draw training reward, pass@1 and pass@(largest k) along training: one column for each N."""
+    passes = _passes(cluster.rows)
+    largest, shares = passes["k"].max(), passes.assign(value=passes["value"] / 100)
     curves = {
-        "train reward": _rewards(root, rows),
-        "test pass@1": _shares(passes, 1),
-        f"test pass@{largest:g}": _shares(passes, largest),
+        "train reward": _rewards(root, cluster.rows[cluster.rows["table"] == TABLE]),
+        "test pass@1": shares[shares["k"] == 1],
+        f"test pass@{largest:g}": shares[shares["k"] == largest],
     }
     drawn = pd.concat([x.assign(curve=key) for key, x in curves.items()], ignore_index=True)
     figure, axes = panels(len(GROUP_SIZES), len(curves), width=1.7, height=1.6)
@@ -108,26 +91,27 @@ def fig7(root: Path, rows: pd.DataFrame) -> Figure:
                 axis.set_xlabel("step", fontsize=7)
         axes[i][0].set_ylabel(curve, fontsize=7)
     legend(figure, axes[0, 0], 4)
-    save(figure, root / "f_grpo" / "figures" / name, drawn[FIG7].sort_values(FIG7[:5]))
-    return Figure(
-        name,
+    caption = (
         "Fig. 7 of the second version: training on single-solution mazes by group size, training "
         "reward (means of ten steps), pass@1 and pass@k of the largest k that was evaluated "
-        f"({largest:g}; the paper: 2048). {_about(passes)} The paper prints no numbers of it.",
+        f"({largest:g}; the paper: 2048). {_about(passes)} The paper prints no numbers of it."
     )
+    return figure, drawn[FIG7].sort_values(FIG7[:5]), caption
 
 
-def _lacking(passes: pd.DataFrame) -> str:
+def _passes(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the pass@k of the maze runs, with the group size in column N and no longer in the
+    method's name. Raises LeftOut if a run is missing."""
+    passes = rows[(rows["table"] == TABLE) & (rows["benchmark"] == TABLE)]
+    passes = passes[passes["metric"].str.match(r"pass@\d+$")]
     wanted = {f"{method} (N={N})" for N in GROUP_SIZES for method in METHODS}
     lacking = sorted(wanted - set(passes["method"]))
     if len(lacking) == len(wanted):
-        return "no run of SCALE=gpu"
-    return f"rows without a run: {', '.join(lacking)}" if lacking else ""
-
-
-def _shares(passes: pd.DataFrame, k: float) -> pd.DataFrame:
-    part = passes[passes["k"] == k].assign(method=lambda x: x["setting"])
-    return part.assign(value=part["value"] / 100)[["method", "N", "step", "seed", "value"]]
+        raise LeftOut("no run of SCALE=gpu")
+    if lacking:
+        raise LeftOut(f"rows without a run: {', '.join(lacking)}")
+    parts = passes["method"].str.extract(NAMED)
+    return passes.assign(method=parts["name"].fillna(passes["method"]), N=parts["N"].astype(float))
 
 
 def _rewards(root: Path, rows: pd.DataFrame) -> pd.DataFrame:
@@ -143,7 +127,7 @@ def _rewards(root: Path, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _about(passes: pd.DataFrame) -> str:
-    seeds = passes.groupby("method")["seed"].nunique()
+    seeds = passes.groupby(["method", "N"], dropna=False)["seed"].nunique()
     number = "One seed a row" if (seeds == 1).all() else "Means over seeds"
     samples = " or ".join(f"{n:g}" for n in sorted(passes["n_samples"].dropna().unique()))
     problems = passes["n_problems"].max()

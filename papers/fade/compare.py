@@ -15,6 +15,7 @@ from common.results.files import read_csv
 from papers.fade.fits.tables import curves
 
 UPDATES = 10  # optimiser steps of a training step, a rollout (configs/cluster.yaml)
+SMALL, LARGE = "Qwen 2.5 7B", "CWM 32B"
 V6, CURVE = "LiveCodeBench v6", "LiveCodeBench v6 (curve)"
 CURVE_K = [1, 4, 8]  # of the training curve, by which a checkpoint is chosen
 BALANCED = {  # sec 8: sign-balanced weights, by method file

@@ -7,34 +7,31 @@ import pandas as pd
 
 from common.plotting import COLORS, panels, save
 
+SHOWN = {  # title -> column -> name
+    "rho_perp, mean cosine of two tokens": {"rho_S": "right", "rho_F": "wrong"},
+    "||R_F|| / ||R_S||": {
+        "norm_ratio": "measured",
+        "clt_ratio": "independent tokens (CLT)",
+        "norm_ratio_equal_n": "as many of each",
+    },
+}
+
 
 def draw(root: Path) -> None:
-    """Draw the figure, if `root` has its table."""
-    path = root / "fade" / "hidden_states" / "residuals.csv"
-    if path.exists():
-        fig3(pd.read_csv(path), root / "fade" / "figures" / "fig3_residuals")
-
-
-def fig3(rows: pd.DataFrame, path: Path) -> None:
-    """Draw Fig. 3 left, and Table 11: rho_perp of right and wrong tokens by the checkpoint's step,
-    and the ratio of their residual norms next to its baseline.
+    """Draw Fig. 3 left, and Table 11, if `root` has their table: rho_perp of right and wrong tokens
+    by the checkpoint's step, and the ratio of their residual norms next to its baseline.
 
     The direction is that of the batch gradient.
     """
+    path = root / "fade" / "hidden_states" / "residuals.csv"
+    if not path.exists():
+        return
+    rows = pd.read_csv(path)
     drawn = rows[rows.direction == "gradient"].sort_values("step")
     figure, axes = panels(2, width=3.4, height=3.2)
-    shown = (
-        {"rho_S": "right", "rho_F": "wrong"},
-        {
-            "norm_ratio": "measured",
-            "clt_ratio": "independent tokens (CLT)",
-            "norm_ratio_equal_n": "as many of each",
-        },
-    )
-    titles = ("rho_perp, mean cosine of two tokens", "||R_F|| / ||R_S||")
-    for axis, names, title in zip(axes[0], shown, titles, strict=True):
+    for axis, (title, names) in zip(axes[0], SHOWN.items(), strict=True):
         for (column, name), color in zip(names.items(), COLORS, strict=False):
             axis.plot(drawn.step, drawn[column], "o-", ms=4, color=color, label=name)
         axis.set(xlabel="step", title=title)
         axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2, fontsize=7)
-    save(figure, path, drawn)
+    save(figure, root / "fade" / "figures" / "fig3_residuals", drawn)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.comparison.gather import CLUSTER, Gathered
+from common.comparison.gather import CLUSTER
 from common.metrics.samples import answer_entropy
 from common.results.files import write
 from papers.two_stage import cluster
@@ -20,13 +20,11 @@ SHOWN = 3  # prompts of each kind, and different right answers of each prompt an
 LONGEST = 80  # characters shown of a response, which may be any text
 
 
-def draw(root: Path, cells: pd.DataFrame, gathered: Gathered) -> list:
-    """Write the page of Table 1's runs, unless the samples of one are missing. Return no figure."""
-    rows = gathered.rows
+def write_page(root: Path, rows: pd.DataFrame) -> None:
+    """Write the page of Table 1's runs; write nothing where the samples of one are missing."""
     drawn = cluster.samples(root, rows[rows["table"] == "table1"])
     if len(drawn) and set(drawn["method"]) == set(METHODS):
         write(root / "two_stage" / CLUSTER / "case_study.md", page(drawn))
-    return []
 
 
 def page(samples: pd.DataFrame) -> str:

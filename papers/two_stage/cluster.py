@@ -7,7 +7,6 @@ import pandas as pd
 
 from common.results.files import read_jsonl
 
-GREEDY = "MATH (greedy)"  # the benchmark of the evaluations along training (reproduce.yaml)
 CASES, METHODS = "AMC 2023", ("GRPO", "GRPO-N")  # the benchmark and methods of Fig. 3
 OUTPUT = re.compile(r"```output\s*\n(.*?)(?:```|\Z)", re.DOTALL)  # as Qwen2.5-Math writes it
 CODE = re.compile(r"```python\b")

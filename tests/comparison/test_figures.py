@@ -13,6 +13,7 @@ from common.comparison.published import labels, published
 from common.comparison.spec import spec_of
 from common.config.compose import compose
 from common.config.files import ROOT, papers
+from common.config.resolve import import_target
 from common.config.strict import strict
 from common.sweeps.plan import Reproduce
 
@@ -47,6 +48,7 @@ def test_figures_of_cluster_rows_are_of_methods_and_tables_that_there_are(paper)
         assert plot.start in {"", *labels(home)}
         for panel in plot.cells:
             assert panel.benchmark in set(printed["benchmark"])
+    assert all(callable(import_target(one, "own_figures")) for one in spec.own_figures.values())
 
 
 def test_a_comparison_that_draws_nothing_does_without_matplotlib(tmp_path):

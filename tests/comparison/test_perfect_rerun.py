@@ -17,7 +17,9 @@ from common.claims.file import load
 from common.claims.single import ONE_RUN
 from common.comparison import cluster_figures
 from common.comparison.cells import CELL
+from common.comparison.cluster_figures import LeftOut
 from common.comparison.compare import ROOT, assess
+from common.comparison.gather import Gathered
 from common.comparison.published import published
 from common.comparison.spec import Curve, Plot
 from common.results.files import write
@@ -35,7 +37,7 @@ class Expected:
     scales: tuple[str, ...] = ("cluster",)
     waiting: set[str] = field(default_factory=set)  # claims that read "not run"
     figures: dict[str, int] = field(default_factory=dict)  # drawn: rows of its CSV
-    not_drawn: dict[str, str] = field(default_factory=dict)
+    not_drawn: set[str] = field(default_factory=set)
     differ: int = 0  # closed forms of the paper's own that its printed digits are not
     apart: dict[str, str] = field(default_factory=dict)  # claims with another verdict: which
     far: float = 0.7  # the most that a made-up number is off: a set of 30, a row of nine numbers
@@ -44,9 +46,6 @@ class Expected:
 BASES = ("grpo", "dapo", "cispo")
 SETS = 9
 BEST = 459  # perfect.highest
-MODELS = ("Qwen 2.5 7B", "CWM 32B")
-FOUR = "FADE H*=1.0, GRPO, Power alpha=2, AsymGRPO delta=0.5"
-CURVE = f"{FOUR} of {MODELS[0]}"
 EXPECTED = {
     "f_grpo": Expected(
         scales=("cluster", "cluster_v2", "gpu"),
@@ -63,10 +62,8 @@ EXPECTED = {
             "cluster_maze_fig6": 18 * 4,  # rows, k = 1, 128, 1024, 2048
             "cluster_maze_fig7": 18 * (3 + 10 + 10),  # logged steps, evaluations at two k
         },
-        not_drawn={  # their AIME25 is of the first stage, cluster_v2_first
-            f"cluster_v2_fig{i}": f"rows without a curve: {base}, F-{base} of Qwen3-4B-Base"
-            for i, base in enumerate(("GRPO", "DAPO", "CISPO"), 8)
-        },
+        # their AIME25 is of the first stage, cluster_v2_first
+        not_drawn={f"cluster_v2_fig{i}" for i in (8, 9, 10)},
     ),
     "two_stage": Expected(
         scales=("cluster", "cluster_sequence", "cluster_long"),
@@ -146,25 +143,11 @@ EXPECTED = {
             "cluster_fig11": 2 * 4 * 10,  # budgets, k
             "cluster_fig12": 3 * 4 * 10,  # thirds
         },
-        # a made-up measure has only the printed numbers
+        # a made-up measure has only the printed numbers, and a scale of its own draws curves of
+        # n = 200 and one learning rate
         not_drawn={
-            "cluster_fig3_right": "rows without a curve: GRPO, AsymGRPO delta=0.3, AsymGRPO "
-            "delta=0.5, AsymGRPO delta=0.7, AsymGRPO delta=1.5, AsymGRPO delta=2 of Qwen 2.5 7B",
-            "cluster_fig5": "rows without a curve: GRPO, Power alpha=2, REINFORCE, "
-            "AsymGRPO delta=0.3, AsymGRPO delta=0.5, AsymGRPO delta=0.7, AsymGRPO delta=2 of Qwen "
-            "2.5 7B",
-            # curves of n = 200 and one learning rate are scales of their own
-            **dict.fromkeys(
-                ("cluster_fig6_left", "cluster_fig13"),
-                f"rows without counts: {FOUR}, pass@4 (Chen), pass@1 and pass@4 (Chen) of "
-                f"{MODELS[0]}",
-            ),
-            "cluster_fig1_7b": f"rows without a curve: {CURVE}",
-            "cluster_fig1_32b": f"rows without a curve: {CURVE}".replace(*MODELS),
-            "cluster_fig9": "rows without a curve: FADE H*=1.0, FADE (alpha only), FADE (delta "
-            "only), FADE (both from entropy), FADE (log schedule) of Qwen 2.5 7B",
-            "cluster_fig14_same": "rows without a curve: GRPO, Power alpha=3, AsymGRPO "
-            "delta=0.5, pass@4 (Chen) of Qwen 2.5 7B",
+            *("cluster_fig3_right", "cluster_fig5", "cluster_fig6_left", "cluster_fig13"),
+            *("cluster_fig1_7b", "cluster_fig1_32b", "cluster_fig9", "cluster_fig14_same"),
         },
     ),
     "cov_grpo": Expected(
@@ -376,7 +359,7 @@ def test_figures_draw_the_printed_numbers(whole):
     spec = replace(made.spec, figures=few)
     figures = cluster_figures.draw(spec, made.root, result.cells, result.cluster)
     assert {one.name for one in figures if not one.left_out} == set(expected.figures)
-    assert {one.name: one.left_out for one in figures if one.left_out} == expected.not_drawn
+    assert {one.name for one in figures if one.left_out} == expected.not_drawn
     folder = made.root / paper / "figures"
     assert {path.name for path in folder.glob("*")} == {
         f"{name}.{suffix}" for name in expected.figures for suffix in ("png", "pdf", "csv")
@@ -439,6 +422,13 @@ def test_a_figure_with_a_missing_row_is_not_drawn(two_rows, tmp_path):
     assert not list(folder.glob("cluster_table12_v2_grpo.*"))  # the earlier one is gone
 
 
+def drawn(root, plot, rows):
+    """The caption and rows of a figure of curves."""
+    cluster = Gathered(pd.DataFrame(rows), pd.DataFrame(), pd.DataFrame())
+    _, table, caption = cluster_figures.along(plot, "cov_grpo", root, pd.DataFrame(), cluster)
+    return caption, table[["method", "seed", "step", "value"]].values.tolist()
+
+
 def test_curves_without_a_methods_log_are_not_drawn(tmp_path):
     def row(method, seed):
         about = {"table": "t", "model": "M", "method": method, "benchmark": "x", "metric": "pass@1"}
@@ -447,19 +437,17 @@ def test_curves_without_a_methods_log_are_not_drawn(tmp_path):
         write(path, f'{{"step": 1, "entropy": {seed}}}\n{{"step": 2, "entropy": 5}}\n')
         return about | {"k": 1, "value": 1.0, "seed": seed, "step": 2, "run_id": run_id}
 
-    def drawn(rows, *columns):
-        plot = Plot("About.", "M", ["A", "B"], [Curve(column, column) for column in columns])
-        return cluster_figures.along(tmp_path, "cov_grpo", "fig", plot, pd.DataFrame(rows))
+    def plot(*columns):
+        return Plot("About.", "M", ["A", "B"], [Curve(column, column) for column in columns])
 
     both = [row("A", 1), row("A", 3), row("B", 2)]
-    assert drawn(both[:2], "entropy").left_out == "rows without a curve: B of M"
-    assert drawn(both, "entropy", "reward").left_out == "rows without a curve: A, B of M"
-    folder = tmp_path / "cov_grpo" / "figures"
-    assert not folder.exists()
-    made = drawn(both, "entropy")
-    assert made.caption == "About. Thin lines: seeds, thick: their mean."
-    table = pd.read_csv(folder / "cluster_fig.csv")
-    assert table[["method", "seed", "step", "value"]].values.tolist() == [
+    with pytest.raises(LeftOut, match="curve: B of M"):
+        drawn(tmp_path, plot("entropy"), both[:2])
+    with pytest.raises(LeftOut, match="curve: A, B of M"):
+        drawn(tmp_path, plot("entropy", "reward"), both)
+    caption, table = drawn(tmp_path, plot("entropy"), both)
+    assert caption == "About. Thin lines: seeds, thick: their mean."
+    assert table == [
         *(["A", 1, 1, 1], ["A", 1, 2, 5], ["A", 3, 1, 3], ["A", 3, 2, 5]),
         *(["B", 2, 1, 2], ["B", 2, 2, 5]),
     ]
@@ -470,17 +458,14 @@ def test_a_run_that_was_evaluated_at_one_step_has_no_curve(tmp_path):
         about = {"table": "t", "model": "M", "seed": 1, "run_id": method, "benchmark": None}
         return about | {"method": method, "metric": metric, "step": step, "value": value}
 
-    def drawn(rows, start=""):
-        plot = Plot("About.", "M", ["A"], [Curve("s", metric="srank, step *")], start=start)
-        made = cluster_figures.along(tmp_path, "cov_grpo", "fig", plot, pd.DataFrame(rows))
-        if made.left_out:
-            return made.left_out
-        table = pd.read_csv(tmp_path / "cov_grpo" / "figures" / "cluster_fig.csv")
-        return table[["method", "step", "value"]].values.tolist()
-
+    plot = Plot("About.", "M", ["A"], [Curve("s", metric="srank, step *")])
     rows = [row("srank, step 5k", 500, 3.0), row("srank", 500, 9.0)]
-    assert drawn(rows) == "rows without a curve: A of M"
+    with pytest.raises(LeftOut, match="rows without a curve: A of M"):
+        drawn(tmp_path, plot, rows)
     rows = [row("srank, step 1k", 100, 2.0), *rows]
-    assert drawn(rows) == [["A", 100, 2.0], ["A", 500, 3.0]]
-    rows = [row("srank, step 0", 0, 1.0, "base"), *rows]
-    assert drawn(rows, "base") == [["A", 0, 1.0], ["A", 100, 2.0], ["A", 500, 3.0]]
+    assert drawn(tmp_path, plot, rows)[1] == [["A", 1, 100, 2.0], ["A", 1, 500, 3.0]]
+    _, table = drawn(
+        tmp_path, replace(plot, start="base"), [row("srank, step 0", 0, 1.0, "base"), *rows]
+    )
+    assert table[0] == ["A", 1, 0, 1.0]
+    assert len(table) == 3

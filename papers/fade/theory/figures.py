@@ -7,43 +7,39 @@ import pandas as pd
 
 from common.plotting import COLORS, panels, save
 
-EXISTING = {  # Fig. 2 left: the weights of earlier methods
-    ("grpo", None): "GRPO",
-    ("mean_only", None): "mean GRPO",
-    ("max_rl", None): "MaxRL",
-    ("pass_at_k_tang", "k=4"): "pass@4 (Tang)",
-    ("pass_at_k_chen", None): "pass@4 (Chen)",
-    ("pass_at_k_mix", None): "mix pass@1/4",
-    ("mc_grpo", None): "MC-GRPO",
+MASSES = {  # Fig. 2: title -> label -> (method, its arguments; None: all)
+    "existing weights": {
+        "GRPO": ("grpo", None),
+        "mean GRPO": ("mean_only", None),
+        "MaxRL": ("max_rl", None),
+        "pass@4 (Tang)": ("pass_at_k_tang", "k=4"),
+        "pass@4 (Chen)": ("pass_at_k_chen", None),
+        "mix pass@1/4": ("pass_at_k_mix", None),
+        "MC-GRPO": ("mc_grpo", None),
+    },
+    "difficulty axis: Power alpha": {
+        "alpha=1": ("mean_only", None),
+        "alpha=2": ("power_alpha", "alpha=2, normalise=1"),
+        "alpha=3": ("power_alpha", "alpha=3, normalise=1"),
+        "easy, alpha=2": ("easy_power", "alpha=2, normalise=1"),
+    },
+    "sign axis: AsymGRPO": {
+        "delta=0.3": ("asym_grpo", "delta=0.3"),
+        "delta=0.5": ("asym_grpo", "delta=0.5"),
+        "delta=1": ("mean_only", None),
+        "delta=2": ("asym_grpo", "delta=2"),
+    },
 }
-POWER = {
-    ("mean_only", None): "alpha=1",
-    ("power_alpha", "alpha=2, normalise=1"): "alpha=2",
-    ("power_alpha", "alpha=3, normalise=1"): "alpha=3",
-    ("easy_power", "alpha=2, normalise=1"): "easy, alpha=2",
-}
-ASYM = {
-    ("asym_grpo", "delta=0.3"): "delta=0.3",
-    ("asym_grpo", "delta=0.5"): "delta=0.5",
-    ("mean_only", None): "delta=1",
-    ("asym_grpo", "delta=2"): "delta=2",
-}
-
-
-def pick(table: pd.DataFrame, key: tuple[str, str | None], G: float) -> pd.DataFrame:
-    method, params = key
-    rows = table[(table["method"] == method) & (table["G"] == G)]
-    return rows if params is None else rows[rows["params"] == params]
 
 
 def fig_2(table: pd.DataFrame, path: Path, G: int = 16) -> None:
     """Draw Fig. 2: masses against the solve rate. Lines are exact for groups of G, with m_F dashed
     where it differs from m_S; dots are the paper's closed form."""
     figure, axes = panels(3, width=3.3, height=3.9)
-    titles = ("existing weights", "difficulty axis: Power alpha", "sign axis: AsymGRPO")
-    for axis, shown, title in zip(axes[0], (EXISTING, POWER, ASYM), titles, strict=True):
-        for (key, label), color in zip(shown.items(), COLORS, strict=False):
-            line = pick(table, key, G)
+    for axis, (title, shown) in zip(axes[0], MASSES.items(), strict=True):
+        for (label, (method, params)), color in zip(shown.items(), COLORS, strict=False):
+            line = table[(table["method"] == method) & (table["G"] == G)]
+            line = line[line["params"] == params] if params else line
             axis.plot(line["p"], line["m_S"], color=color, label=label)
             axis.plot(line["p"], line["closed_form_m_S"], ".", ms=3, color=color)
             if not np.allclose(line["m_S"], line["m_F"]):
@@ -94,22 +90,22 @@ def entropy(table: pd.DataFrame, path: Path) -> None:
     below = dict(loc="upper center", bbox_to_anchor=(0.5, -0.2), fontsize=7)
     axes[0, 0].legend(**below, ncols=3, markerscale=2)
     axis, rows = axes[0, 2], []
-    one = table[table["delta"] == 1].set_index("instance")
-    falls = one.index[one["natural"] < 0]
+    falls = table.loc[(table["delta"] == 1) & (table["natural"] < 0), "instance"]
+    panel = table["instance"].isin(falls).map({True: "falls", False: "rises"})
+    groups = {
+        "falls": ("-", r"entropy falls at $\delta$=1"),
+        "rises": (":", r"rises at $\delta$=1"),
+    }
     shown = {"natural": "natural step", "plain": "plain step", "eq_7": "Eq. 7"}
     for (column, label), color in zip(shown.items(), (0, 1, 3), strict=True):
-        for group, style in ((falls, "-"), (one.index.difference(falls), ":")):
-            members = table[table["instance"].isin(group)]
-            mean = members.groupby("delta")[column].mean()
-            name = "falls" if group is falls else "rises"
+        for name, (style, _) in groups.items():
+            mean = table[panel == name].groupby("delta")[column].mean().rename("mean")
             axis.plot(mean.index, mean, style, marker="o", ms=3, color=COLORS[color])
-            rows.append(
-                pd.DataFrame({"panel": name, "which": column, "delta": mean.index, "mean": mean})
-            )
+            rows.append(mean.reset_index().assign(panel=name, which=column))
         axis.plot([], [], color=COLORS[color], label=label)
-    for style, label in (("-", r"entropy falls at $\delta$=1"), (":", r"rises at $\delta$=1")):
+    for style, label in groups.values():
         axis.plot([], [], style, color="black", label=label)
     axis.axhline(0, color="0.4", lw=0.8)
     axis.set(xlabel=r"$\delta$", ylabel=r"mean $\Delta H / \eta$", title="mean by delta")
     axis.legend(**below, ncols=2)
-    save(figure, path, pd.concat(rows, ignore_index=True))
+    save(figure, path, pd.concat(rows)[["panel", "which", "delta", "mean"]])

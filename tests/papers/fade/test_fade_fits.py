@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy.special import betaln
 
-from papers.fade.fits import figures
+from papers.fade import count_figures
 from papers.fade.fits import tables as fits
 
 
@@ -40,4 +40,4 @@ def test_groups_of_16_are_those_of_all_draws():
     counts = pd.DataFrame({"n": 20, "c": [0, 5, 20]})
     pairs = [15 * 14, 2 * 15 * 5, 5 * 4]
     wanted = [(1 + pairs[0] / 380) / 3, pairs[1] / 380 / 3, (pairs[2] / 380 + 1) / 3]
-    assert figures.groups_of(counts, 2).tolist() == pytest.approx(wanted)
+    assert count_figures.groups_of(counts, 2).tolist() == pytest.approx(wanted)

@@ -2,7 +2,6 @@
 
 import pandas as pd
 
-from common.comparison.gather import Gathered
 from common.results.columns import COLUMNS
 from common.results.files import write_jsonl_gz
 from papers.two_stage import case_study, cluster
@@ -43,8 +42,7 @@ def test_rows_are_means_over_problems_and_the_page_shows_them(tmp_path):
     assert found["GRPO", "erroneous_code"] == (0.5 + 1.0) / 2
     assert found["GRPO-N", "erroneous_code"] == (0 + 0.5) / 2
     assert "GSPO" not in found.index.get_level_values(0)
-    gathered = Gathered(frame, pd.DataFrame(), pd.DataFrame())
-    assert case_study.draw(tmp_path, pd.DataFrame(), gathered) == []
+    case_study.write_page(tmp_path, frame)
     page = (tmp_path / "two_stage" / "cluster" / "case_study.md").read_text()
     assert "| outputs that name an error a response | 1.00 | 0.50 |" in page
     assert cluster.code_rows(tmp_path / "elsewhere", frame).empty
