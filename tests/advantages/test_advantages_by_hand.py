@@ -1,5 +1,3 @@
-"""Advantages by hand, in their limits, on whole batches, and parameters out of range."""
-
 import itertools
 import math
 import re
