@@ -1,5 +1,3 @@
-"""What `make reproduce-<paper>` runs, in which order, and what it refuses."""
-
 from dataclasses import replace
 
 import pytest

@@ -1,5 +1,3 @@
-"""App. H.3's choice of gamma from the curves of cluster rows."""
-
 import json
 
 import pandas as pd

@@ -1,5 +1,3 @@
-"""F-GRPO's categorical simulation: gradients, sampler, one slow reference, resuming, bad input."""
-
 import gzip
 from dataclasses import replace
 

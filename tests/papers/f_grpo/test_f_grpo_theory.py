@@ -214,13 +214,3 @@ def test_the_theorys_rows_are_what_the_claims_say(tmp_path):
         assert 1 < rows[name, "N=16", "stderrs_off"] < 4
     assert rows["P_pos", "N=16", "rise_low"] > 0 > rows["P_neg", "N=16", "rise_high"]
     assert rows["S_R, rewards {-1, -0.5}", "N=16", "rise_low"] < -0.005
-
-
-def test_monotone_in_the_number_of_correct_answers():
-    k = np.arange(33)
-    for seed in range(30):
-        p, correct, _ = instance(seed)
-        assert np.all(np.diff(formulas.expected_p_pos(p, correct, k)) > 0)
-        assert np.all(np.diff(formulas.expected_p_neg(p, correct, k, N=32)) < 0)
-        for R_w in (0.0, -1.0):
-            assert np.all(np.diff(formulas.expected_s_r(p, correct, k, N=32, R_c=1.0, R_w=R_w)) > 0)

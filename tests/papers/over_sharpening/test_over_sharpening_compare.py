@@ -1,5 +1,3 @@
-"""Over-sharpening's own rows, and the claims that read them."""
-
 from itertools import product
 
 import numpy as np

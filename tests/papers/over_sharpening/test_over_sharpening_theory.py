@@ -1,5 +1,3 @@
-"""Over-sharpening's theorems: by hand, against numerical maximisers, and the checks' own counts."""
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,5 +1,3 @@
-"""Fig. 3's erroneous code, counted in the stored samples of cluster rows."""
-
 import pandas as pd
 
 from common.results.columns import COLUMNS

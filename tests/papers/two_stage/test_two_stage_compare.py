@@ -1,5 +1,3 @@
-"""The two-stage paper's own rows."""
-
 import pandas as pd
 import pytest
 

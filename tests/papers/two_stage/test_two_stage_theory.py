@@ -1,5 +1,3 @@
-"""The two-stage paper's Lemma 1, Theorem 1, Remark 2 and Proposition 1 against exact steps."""
-
 import itertools
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""The two-stage paper's toy: a slow reference, stages by hand, resuming, bad input, figures."""
-
 from dataclasses import replace
 
 import numpy as np
