@@ -1,5 +1,3 @@
-"""Claims on the study speak of methods that it has, and a paper's full scale trains all of them."""
-
 import pytest
 from compositions import PAPERS, asked
 from tiny import ROOT

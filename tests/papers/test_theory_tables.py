@@ -1,5 +1,3 @@
-"""The theory's tables are those of results/reference, up to the rounding of another machine."""
-
 import pandas as pd
 import pytest
 from tiny import ROOT

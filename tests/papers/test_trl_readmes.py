@@ -1,5 +1,3 @@
-"""TRL's configurations in the papers' READMEs start, and train what the rows say."""
-
 import re
 from dataclasses import fields
 

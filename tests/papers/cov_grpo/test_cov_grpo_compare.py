@@ -1,5 +1,3 @@
-"""CW-GRPO's experiments, measurements of logs, claims and figures."""
-
 import json
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""CW-GRPO's covariance statistics, by hand and on real rollouts of a tiny model."""
-
 import math
 import shlex
 

@@ -1,5 +1,3 @@
-"""Reinforcement learning on programs with the sandboxed verifier as its reward, end to end."""
-
 import pandas as pd
 import pytest
 from code_cases import isolated

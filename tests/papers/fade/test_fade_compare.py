@@ -1,5 +1,3 @@
-"""FADE's published numbers and their claims."""
-
 import pandas as pd
 import pytest
 from compositions import cluster, experiment
@@ -13,20 +11,6 @@ from papers.fade.compare import CURVE, UPDATES, V6, peaks, shapes, table10
 
 SPEC = spec_of("fade")
 HOME = compare.ROOT / "papers" / "fade"
-
-
-def test_published_claims_are_decided_on_the_printed_numbers(tmp_path):
-    verdicts = compare.assess(SPEC, tmp_path).verdicts.set_index("id")
-    decided = verdicts[verdicts["published"] != "not claimed here"]["published"]
-    assert set(decided) == {"holds", "fails"}
-    fails = set(decided.index[decided == "fails"])
-    assert fails == {
-        "rl_diversity",  # pass@100 of GRPO is above SFT's on LiveCodeBench and AIME 2024
-        "power_5",  # 3.1 points are 6.1 % of GRPO's 51.2
-        "rho_perp",  # 2.4 is below the 3 of sec 15.2
-        "best_aime_32b",
-    }
-    assert set(verdicts["laptop"]) <= {"not run", "not claimed here"}
 
 
 def test_hidden_states_that_were_measured_by_hand_decide_table_10(tmp_path):

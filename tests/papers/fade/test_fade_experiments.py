@@ -1,11 +1,8 @@
-"""FADE's rows of the study, and one tiny run."""
-
 from functools import partial
 
 import compositions
-import pandas as pd
 import pytest
-from tiny import ROOT, TINY
+from tiny import ROOT
 
 from common.claims import file
 from common.config.resolve import resolve
@@ -56,21 +53,6 @@ def test_equalised_runs_have_grpos_largest_weight(name, share):
     assert resolve(x.optim.equalise_to, "optim.equalise_to").func is reference.advantage.func
     assert largest_weight(bind(x.method), 8, x.reward, {}) == pytest.approx(share)
     assert largest_weight(reference, 8, x.reward, {}) == pytest.approx(7 / 8**0.5, rel=1e-4)
-
-
-def test_one_tiny_run_logs_the_controller(results):
-    from common.backends import run_experiment
-
-    steps = ["optim.steps=4", "eval.every=2", f"results_dir={results}"]
-    folder = run_experiment(load(["experiment=fade", *TINY, *steps], "study"), progress=False)
-    log = pd.read_json(folder / "metrics.jsonl", lines=True)
-    p_hat = 0.5
-    for row in log.itertuples():
-        p_hat = 0.98 * p_hat + 0.02 * row.solve_rate
-        assert row.p_hat == pytest.approx(p_hat)
-        assert row.alpha == pytest.approx(min(max(1.5 * (1 - p_hat) / p_hat, 1), 3))
-        assert row.delta == pytest.approx(min(max(1 + row.H_hat - 0.5 * row.H_0, 0.3), 1))
-    assert set(pd.read_csv(folder / "metrics.csv")["method"]) == {"FADE"}
 
 
 @pytest.mark.sweep

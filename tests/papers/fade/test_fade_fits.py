@@ -1,5 +1,3 @@
-"""Pass@k laws fitted to counts: a known law is found again."""
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,5 +1,3 @@
-"""The gate that 7B trainings wait for: what the fine-tuned model must measure."""
-
 from dataclasses import replace
 
 import pandas as pd

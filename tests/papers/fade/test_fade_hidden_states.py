@@ -1,5 +1,3 @@
-"""Hidden states of right and wrong responses: by hand, a tiny run, bad input."""
-
 import numpy as np
 import pandas as pd
 import pytest

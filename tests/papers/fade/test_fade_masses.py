@@ -1,5 +1,3 @@
-"""FADE's masses: by hand and in the population limit."""
-
 import numpy as np
 import pytest
 

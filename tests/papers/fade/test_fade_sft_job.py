@@ -1,5 +1,3 @@
-"""The job of FADE's supervised fine-tuning: what it takes, and what waits for it."""
-
 from dataclasses import replace
 
 import pytest

@@ -1,5 +1,3 @@
-"""FADE's theorems on entropy, pass@k and retries, and what the command writes."""
-
 from math import comb, gamma, isinf
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""FADE's training prompts: several sets as one."""
-
 import pytest
 from refuses import refuses
 from tiny import ROOT

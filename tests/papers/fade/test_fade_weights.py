@@ -1,5 +1,3 @@
-"""Weight geometry: singular values against numpy, streaming against memory, the command, errors."""
-
 import json
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""The job that measures weight changes after a cluster's training."""
-
 from dataclasses import replace
 from pathlib import Path
 
