@@ -1,5 +1,3 @@
-"""Gradients by finite differences, and what must change neither a loss nor its gradient."""
-
 import itertools
 import math
 from functools import partial

@@ -1,5 +1,3 @@
-"""Losses against slow, obvious references, and their limits."""
-
 import math
 import statistics
 from functools import partial

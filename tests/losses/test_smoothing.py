@@ -1,6 +1,3 @@
-"""DS-GRPO: against a computation of its own, its limit, and what it is for."""
-
-import itertools
 import math
 
 import pytest
@@ -75,38 +72,6 @@ def test_without_smoothing_it_is_grpo():
     known, bounded = ppo_clip(new, old, plain.view(-1, 1), mask, **CLIP)
     assert_close(loss, known)
     assert torch.equal(clipped[:3], bounded[:3])
-
-
-def expected_update(policy, correct, gamma_p, gamma_n, G=4):
-    """E[(1/G) sum_i A_i grad_z log pi(a_i)] over all groups of G one-token responses, exactly."""
-    total = torch.zeros_like(policy)
-    for actions in itertools.product(range(len(policy)), repeat=G):
-        drawn = torch.tensor(actions)
-        rewards = correct[drawn].double()[None]
-        old = policy[drawn].log()[:, None]
-        A = signed_advantages(rewards).view(-1, 1)
-        given = (old, old, A, torch.ones_like(old))
-        A = -smoothed_ppo_clip(*given, **CLIP, gamma_p=gamma_p, gamma_n=gamma_n)[0]
-        score = torch.nn.functional.one_hot(drawn, len(policy)).double() - policy
-        total += policy[drawn].prod() * (A * score).mean(0)
-    return total
-
-
-def test_right_answers_even_out_and_wrong_ones_do_not():
-    """The push on an answer beside its probability (the natural gradient): GRPO's is the same for
-    all right answers; here the rarer one's is larger, and of wrong answers the rarer falls more.
-    Success rises faster."""
-    policy = torch.tensor([0.4, 0.1, 0.35, 0.15], dtype=torch.float64)
-    correct = torch.tensor([True, True, False, False])
-    settings = [(0.0, 0.0), (0.4, 0.0), (0.4, 0.4)]
-    updates = [expected_update(policy, correct, *gammas) for gammas in settings]
-    plain, smooth, both = (update / policy for update in updates)
-    assert_close(plain[1], plain[0])
-    assert smooth[1] > smooth[0] + 0.1
-    assert_close(smooth[3], smooth[2])
-    assert both[3] < both[2] - 0.1
-    rise = [(policy * (z - (policy * z).sum()))[correct].sum() for z in updates]
-    assert rise[0] < rise[1] < rise[2]
 
 
 def test_the_method_file_moves_groups_of_equal_rewards():

@@ -1,5 +1,3 @@
-"""What a method's own functions give is looked at before anything is computed from it."""
-
 from dataclasses import replace
 
 import pytest

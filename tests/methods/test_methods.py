@@ -1,5 +1,3 @@
-"""The advantages of GRPO and F-GRPO against numbers worked by hand."""
-
 import math
 
 import pytest

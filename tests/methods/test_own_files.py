@@ -1,5 +1,3 @@
-"""Method files and functions of the user's own, in the user's own folder."""
-
 import json
 import shutil
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""The lab: masses against hand sums and FADE's closed forms, updates against Monte Carlo."""
-
 import itertools
 import json
 import math
@@ -41,24 +39,6 @@ def test_masses_by_hand():
     assert mass["var_group"] == pytest.approx(0.42 * 0.58 * (3 / 8) ** 2)
 
 
-@pytest.mark.parametrize("p", [0.1, 0.5, 0.8])
-@pytest.mark.parametrize(
-    ("arguments", "m_S", "m_F"),
-    [  # FADE's masses are the limit of large groups
-        (["method=mean_only"], lambda p, q: p * q, lambda p, q: p * q),
-        (["method=grpo"], lambda p, q: (p * q) ** 0.5, lambda p, q: (p * q) ** 0.5),
-        (["method=power_alpha", "alpha=3"], lambda p, q: p * q**3, lambda p, q: p * q**3),
-        (["method=asym_grpo", "delta=0.5"], lambda p, q: p * q, lambda p, q: 2 * p * q),
-        (["method=max_rl"], lambda p, q: q, lambda p, q: q),
-        (["method=reinforce"], lambda p, q: p, lambda p, q: 0.0),
-    ],
-)
-def test_large_groups_have_the_papers_masses(arguments, m_S, m_F, p):
-    mass = masses(weights_of(*arguments, "G=800"), p)
-    assert mass["m_S"] == pytest.approx(m_S(p, 1 - p), rel=0.02)
-    assert mass["m_F"] == pytest.approx(m_F(p, 1 - p), rel=0.02)
-
-
 def test_tables_7_and_8(capsys):
     # Table 7: sign-balanced methods share p / (1 - p), AsymGRPO has delta times that.
     assert answer(capsys, "method=grpo", "p=0.3")["rho"] == pytest.approx(3 / 7)
@@ -74,26 +54,6 @@ def test_tables_7_and_8(capsys):
 
 POLICY = torch.tensor([0.35, 0.25, 0.2, 0.15, 0.05], dtype=torch.float64)
 CORRECT = torch.tensor([True, False, False, True, False])
-
-
-@pytest.mark.parametrize(
-    "name", ["grpo", "f_grpo", "asym_grpo", "pass_at_k_tang", "pass_at_k_chen", "negative_only",
-             "iac", "fade", "reinforce", "log_mean_exp", "quantile"],
-)  # fmt: skip
-def test_the_expected_update_is_the_mean_of_sampled_ones(name):
-    by_count = weights_of(f"method={name}", "G=6")
-    exact = expected_update(by_count, POLICY, CORRECT)
-    assert exact.abs().max() > 1e-3
-    generator = torch.Generator().manual_seed(0)
-    actions = torch.multinomial(POLICY, 20000 * 6, replacement=True, generator=generator)
-    right = CORRECT[actions].view(20000, 6)
-    row = by_count[right.sum(1)]
-    # In a row of weights all successes weigh alike, and so do all failures.
-    advantage = torch.where(right, row[:, :1], row[:, -1:])
-    score = torch.nn.functional.one_hot(actions, 5).view(20000, 6, 5) - POLICY
-    drawn = (advantage[:, :, None] * score).mean(1)
-    error = (drawn.mean(0) - exact) / (drawn.std(0) / len(drawn) ** 0.5)
-    assert error.abs().max() < 4
 
 
 def test_the_expected_update_against_all_action_sequences():

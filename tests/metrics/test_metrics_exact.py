@@ -1,8 +1,3 @@
-"""pass@k against exact arithmetic, for every c and k."""
-
-from fractions import Fraction
-from math import comb
-
 import numpy as np
 import pytest
 
@@ -22,13 +17,6 @@ def exact_table(n: int) -> np.ndarray:
         total = choose[n]
         table[:, k - 1] = [(total - choose[n - c]) / total for c in range(n + 1)]
     return table
-
-
-def test_the_exact_table_by_fractions():
-    for n in (1, 2, 5, 12):
-        ks = range(1, n + 1)
-        slow = [[1 - Fraction(comb(n - c, k), comb(n, k)) for k in ks] for c in range(n + 1)]
-        assert exact_table(n).tolist() == [[float(value) for value in row] for row in slow]
 
 
 @pytest.mark.parametrize("sizes", [range(1, 65), [100, 256], [1024]], ids=str)

@@ -1,5 +1,3 @@
-"""The noise of a single run: what SEED_SD rests on, and the variance over samples."""
-
 from itertools import combinations
 from math import comb
 

@@ -1,5 +1,3 @@
-"""A model is loaded whole or refused."""
-
 import os
 
 import pytest

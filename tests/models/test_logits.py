@@ -1,5 +1,3 @@
-"""log_prob_and_entropy against the plain formula, in value, gradient and memory."""
-
 from itertools import accumulate
 
 import pytest

@@ -1,5 +1,3 @@
-"""The trainer's log-probabilities: shared prompts against a naive full forward, in float64."""
-
 import pytest
 import torch
 from plain_forward import plain_scores

@@ -1,5 +1,3 @@
-"""Exact token entropies and log-probabilities of given sequences."""
-
 import pytest
 import torch
 from plain_forward import plain_scores
