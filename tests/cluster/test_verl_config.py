@@ -205,18 +205,6 @@ def test_a_memory_network_is_described_to_vllm_and_to_the_worker(tmp_path):
         composed(load(evicting, "f_grpo"), place(tmp_path))
 
 
-def test_learning_rates_are_equalised_as_in_the_local_loop(tmp_path):
-    node = "+optim.equalise_to={_target_:common.advantages.group.mean_only}"
-    x = load([node.replace("+", "", 1), "method=grpo"], "f_grpo")
-    # mean_only's largest weight at G=8 is 7/8; that of GRPO is 7/8 over the std sqrt(1/8), + 1e-6
-    expected = x.optim.lr * (1 / 8) ** 0.5
-    assert config.learning_rate(x) == pytest.approx(expected, rel=1e-4)
-    # FADE's at its first step, delta = 1 and alpha = 3/2, with one success of 8: (7/8)^(1/2) 7/8
-    fade = load(["method=fade", "method.controller.target_entropy=1.3"], "f_grpo").method
-    expected = x.optim.lr * (7 / 8) / (7 / 8) ** 1.5
-    assert config.learning_rate(replace(x, method=fade)) == pytest.approx(expected, rel=1e-6)
-
-
 def test_gpus_that_share_a_sequence_divide_the_responses(tmp_path):
     words = ["method=grpo", "backend=verl", "sampling.prompts=3", "sampling.group_size=8"]
     x = load([*words, "optim.mini_batches=1"], "f_grpo")

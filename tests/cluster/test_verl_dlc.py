@@ -1,5 +1,3 @@
-"""DLC's comparison of sampler and trainer in verl's worker, in one process, without Ray or vLLM."""
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Our pure functions against verl's own, on random batches; what differs on purpose is asserted."""
-
 import numpy as np
 import pytest
 import torch

@@ -1,5 +1,3 @@
-"""The configurations of verl that the papers' READMEs hold start, and train what the rows say."""
-
 import re
 from copy import deepcopy
 from fnmatch import fnmatch

@@ -1,5 +1,3 @@
-"""Evaluation by a real vLLM, on CPU: its samples, their log-probabilities, and the store."""
-
 import multiprocessing
 from dataclasses import replace
 from functools import cache
