@@ -1,5 +1,3 @@
-"""The library: its names, and the example of its docstring."""
-
 import subprocess
 import sys
 

@@ -1,5 +1,3 @@
-"""`python -m bench.gpu`: without a GPU it says so before any work; its path runs on a CPU."""
-
 import pandas as pd
 import pytest
 from late import Late

@@ -1,5 +1,3 @@
-"""Controllers against numbers worked by hand."""
-
 import math
 
 import pytest

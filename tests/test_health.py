@@ -1,5 +1,3 @@
-"""What the last rows of a training say of it."""
-
 import math
 
 import pytest

@@ -1,5 +1,3 @@
-"""One look a method, wherever it is drawn."""
-
 import pytest
 
 from common.palette import look

@@ -1,5 +1,3 @@
-"""The progress of long loops."""
-
 import io
 import sys
 

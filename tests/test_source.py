@@ -1,5 +1,3 @@
-"""What `make lint` cannot see: --help starts quickly, and no tracked file names a machine."""
-
 import re
 import subprocess
 import sys

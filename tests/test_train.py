@@ -1,5 +1,3 @@
-"""`rlvr train`: several seeds one after another."""
-
 import pytest
 from refuses import refuses
 

@@ -1,5 +1,3 @@
-"""Methods in TRL's GRPOTrainer: three steps of a random model on the CPU."""
-
 from dataclasses import replace
 
 import pytest

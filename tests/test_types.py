@@ -1,5 +1,3 @@
-"""Batches of different widths put together."""
-
 import torch
 
 from common.types import RolloutBatch, concatenate

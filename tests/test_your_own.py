@@ -1,5 +1,3 @@
-"""docs/your-own.md is executed, block by block, in an empty folder, with a random chat model."""
-
 import os
 import re
 import runpy

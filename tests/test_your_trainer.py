@@ -1,5 +1,3 @@
-"""docs/your-trainer.md: its table has every method, and says of TRL what keys() does."""
-
 import re
 
 import pytest

@@ -1,5 +1,3 @@
-"""Models and checkpoints that cannot be read are refused by name."""
-
 import os
 import shutil
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""verl's checkpoint as a Hugging Face checkpoint: its weights, written once, and no others made."""
-
 import pytest
 import torch
 from late import Late

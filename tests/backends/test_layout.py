@@ -1,5 +1,3 @@
-"""What saves memory is used where it is needed, from the fastest to the slowest."""
-
 from dataclasses import replace
 
 import pytest

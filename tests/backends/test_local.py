@@ -1,5 +1,3 @@
-"""Whole runs of the loop: learning, determinism, what a run leaves and what stops it."""
-
 import json
 import shutil
 import sys

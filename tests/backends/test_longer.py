@@ -1,5 +1,3 @@
-"""optim.steps is no part of what a run is: asked for more steps, a finished run goes on."""
-
 from pathlib import Path
 
 import pytest

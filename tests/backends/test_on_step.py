@@ -1,5 +1,3 @@
-"""The hook between steps, what a run says when it is found or goes on, and which backend exists."""
-
 import shutil
 
 from interrupted import Stopped, interrupted

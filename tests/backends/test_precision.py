@@ -1,5 +1,3 @@
-"""Rollouts in bfloat16 beside training in float32; gradients whose states are computed again."""
-
 import pytest
 import torch
 from local_loop import BONUS, made_up, make_loop

@@ -1,5 +1,3 @@
-"""When a run saves: by the clock, or every so many steps."""
-
 import pytest
 
 from common.backends import checkpoint, saving

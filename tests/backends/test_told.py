@@ -1,5 +1,3 @@
-"""What a run says of itself, what it refuses before it computes, and what a kill cannot cost."""
-
 from pathlib import Path
 
 import pandas as pd

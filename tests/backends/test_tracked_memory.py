@@ -1,5 +1,3 @@
-"""The memory that layouts are chosen by, beside what PyTorch's tracker counts."""
-
 import pytest
 from late import Late
 

@@ -1,5 +1,3 @@
-"""wandb: imported only when it is on, and given the rows of metrics.jsonl, one run a training."""
-
 import sys
 from dataclasses import replace
 from types import SimpleNamespace

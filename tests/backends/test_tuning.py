@@ -1,5 +1,3 @@
-"""verl.KEY=VALUE: what changes memory and speed alone reaches verl and no run id; nothing else."""
-
 from dataclasses import replace
 
 import pytest

@@ -1,5 +1,3 @@
-"""What goes in and out of verl around a run: the resume decision, metrics, samples, verdicts."""
-
 import asyncio
 import io
 import json

@@ -1,5 +1,3 @@
-"""verl as a child process that is followed, ended and reported: other programs run in its place."""
-
 import json
 import os
 import shutil

@@ -1,5 +1,3 @@
-"""What verl is told that follows from the machine, the model's context and the mini-batches."""
-
 from pathlib import Path
 
 from common.backends.verl.config import STORAGE_UNITS, Place, settings

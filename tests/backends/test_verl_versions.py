@@ -1,5 +1,3 @@
-"""Where the code meets what a new version of verl may change."""
-
 import re
 
 from common.config.files import ROOT

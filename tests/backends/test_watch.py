@@ -1,5 +1,3 @@
-"""Which part of a launch has died or stands still; and that a launch then ends and says so."""
-
 import os
 import signal
 import subprocess

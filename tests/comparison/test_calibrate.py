@@ -1,5 +1,3 @@
-"""What the rules say of made-up reruns whose truth is known, and that every claim has its line."""
-
 import numpy as np
 import pandas as pd
 import pytest

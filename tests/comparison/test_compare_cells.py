@@ -1,5 +1,3 @@
-"""Printed cells beside reruns: intervals, verdicts, footnotes, and the forms they are shown in."""
-
 import json
 import shutil
 from dataclasses import replace
@@ -87,14 +85,6 @@ def test_problems_of_the_papers_own_widen_the_interval():
         given = (one, printed(50.0, "50"), ours, pd.DataFrame(), NO_RUNS)
         half = 1.96 * np.sqrt(2 * (SEED_SD["small k"] ** 2 + 1) + apart)
         assert cells.compare_cells(*given)["high"][0] == pytest.approx(50 + half)
-
-
-def test_rare_answers_have_their_own_number_beside_the_printed_one():
-    metric = "delta_NLL_rare"
-    found = rerun(0.5, stderr=0.1).assign(metric=metric, n_samples=400)
-    given = printed(0.68, "0.68", metric), found, pd.DataFrame(), NO_RUNS
-    one = cells.compare_cells(PLAIN, *given).iloc[0]
-    assert {"400", "40000"} <= set(one["reason"].split())
 
 
 def test_the_counts_give_the_spread_over_samples():

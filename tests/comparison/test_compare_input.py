@@ -1,5 +1,3 @@
-"""Bad input is named by file and line and left out, the rest is compared; imported results."""
-
 import gzip
 import json
 

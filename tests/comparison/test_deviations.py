@@ -1,5 +1,3 @@
-"""What the cluster rows do unlike their papers: held here, and written into the READMEs."""
-
 import re
 from dataclasses import replace
 from functools import cache

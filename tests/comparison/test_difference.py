@@ -1,5 +1,3 @@
-"""`rlvr diff`: the differences are those of the claims, from tables and from run folders."""
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -81,16 +79,6 @@ def test_the_interval_of_a_share_ends_at_0_and_100_percent(tmp_path, capsys):
         a_run(tmp_path, "A", seed, share)
     (line,) = shown(capsys, f"{tmp_path}/own/A-*", "metrics=pass@1")
     assert "[0, " in line[2]
-
-
-def test_one_method_of_a_paper_has_means(capsys):
-    words = ["paper=f_grpo", f"results_dir={REFERENCE}", "table=lr 1e-5"]
-    lines = shown(capsys, "F-GRPO (gamma=0.5)", *words)
-    (rare,) = (line for line in lines if line[:2] == ["rare", "pass@64"])
-    assert rare[3:] == ["9", "60"]
-    assert any(line[1] == "token_entropy" and line[3:] == ["9", ""] for line in lines)
-    with refuses("diff", "F-GRPO (gamma=9)"):
-        difference.main(["F-GRPO (gamma=9)", *words])
 
 
 def test_no_side_is_refused():

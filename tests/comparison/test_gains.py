@@ -1,5 +1,3 @@
-"""Gains over the baselines: App. I, the interval, and what is planted."""
-
 from dataclasses import replace
 
 import numpy as np
@@ -107,32 +105,6 @@ def test_a_gain_is_over_seeds_and_samples_and_has_two_tests(rates):
 )
 def test_the_verdict_compares_gains(printed, value, word):
     assert verdict(printed, value - 3.0, value + 3.0, Interval(value, 1.0, 1e6)) == word
-
-
-@pytest.mark.sweep
-def test_a_faithful_rerun_agrees_or_cannot_tell_nineteen_times_in_twenty(rates):
-    """Both runs have a seed's effect; print is one draw of the same world. A draw is a model."""
-    rng, there, ours = np.random.default_rng(4), [], []
-    for draw in range(150):
-        runs = {}
-        for m, gain in (("A", 0.06), ("B", 0.0)):
-            for world in ("print", "rerun"):
-                luck = rng.normal(0, SEED_SD["small k"] / 100)
-                runs[m, world] = drawn(rng, rates["c"], gain + luck)
-        mean = {key: 100 * (c / N).mean() for key, c in runs.items()}
-        one = printed(mean["A", "print"], mean["B", "print"], ("c",), (1,))
-        there.append(one.assign(model=f"m{draw}"))
-        ours += [counts(m, runs[m, "rerun"], "c").assign(model=f"m{draw}") for m in "AB"]
-    words = compared(PLAIN, pd.concat(there, ignore_index=True), *ours)["verdict"]
-    share = words.value_counts(normalize=True)
-    assert share.get("agrees", 0) + share.get("cannot tell", 0) > 0.92
-    assert share["agrees"] > 0.8  # 6 points are seen
-
-
-def test_seeds_whose_differences_are_alike_have_what_is_known_of_seeds():
-    tables = [counts(m, [c] * 4, "b", s) for m, c in (("A", 64), ("B", 32)) for s in (1, 2, 3)]
-    one = compared(PLAIN, printed(45.0, 30.0, ("b",), (1,)), *tables).iloc[0]
-    assert one["high"] - one["rerun"] > 1.96 * SEED_SD["small k"]
 
 
 def test_seeds_of_ones_own_count_next_to_what_is_known_of_them():

@@ -1,5 +1,3 @@
-"""Printed tables in their own layout."""
-
 import pandas as pd
 
 from common.comparison import text

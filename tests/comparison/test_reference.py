@@ -1,5 +1,3 @@
-"""The committed verdicts follow from the committed tables."""
-
 import pandas as pd
 import pytest
 

@@ -1,5 +1,3 @@
-"""Training curves from run folders, and the tables kept of them."""
-
 import json
 
 import pandas as pd

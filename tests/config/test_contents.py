@@ -1,5 +1,3 @@
-"""A run is named after what stands in the local files and own functions that it names."""
-
 import sys
 
 import pytest

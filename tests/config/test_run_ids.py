@@ -1,5 +1,3 @@
-"""A run is what it computes: whoever starts a row, it is the run that the sweeps plan."""
-
 import csv
 import gzip
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""Words of a command line: key=value, taken apart in one place."""
-
 import re
 
 import pytest

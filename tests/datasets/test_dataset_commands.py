@@ -1,5 +1,3 @@
-"""rlvr data: list, prefetch, show and mistaken commands."""
-
 import sys
 
 import pytest

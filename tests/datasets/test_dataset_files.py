@@ -1,5 +1,3 @@
-"""Every configuration of a set composes, and local rows and hub rows give the same prompts."""
-
 import json
 
 import pytest

@@ -1,5 +1,3 @@
-"""Rows of public sets that need more than renaming."""
-
 import base64
 import json
 import pickle

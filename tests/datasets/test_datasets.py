@@ -1,5 +1,3 @@
-"""Loading a public set: what is dropped, counted and refused. The hub is a made-up cache folder."""
-
 import pytest
 from dataset_nodes import node
 from refuses import refuses

@@ -1,5 +1,3 @@
-"""A user's own JSONL file: what is wrong is said by line."""
-
 import json
 import re
 

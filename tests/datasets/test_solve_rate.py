@@ -1,5 +1,3 @@
-"""A training set filtered by measured solve rates: which prompts stay, and what is refused."""
-
 from dataclasses import replace
 
 from interrupted import Stopped, interrupted

@@ -1,5 +1,3 @@
-"""Templates: instructions, chats, and that every pair gives a prompt."""
-
 import pytest
 from refuses import refuses
 

@@ -1,5 +1,3 @@
-"""Evaluations of trained models: which checkpoint, with what, and as whose rows."""
-
 import json
 from dataclasses import replace
 

@@ -1,5 +1,3 @@
-"""The evaluation store: what a run leaves, resuming, and what is refused."""
-
 import contextlib
 import io
 import json

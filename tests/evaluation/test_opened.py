@@ -1,5 +1,3 @@
-"""A prompt that opens the thought is noticed, and `opened` set, wherever responses are judged."""
-
 import json
 
 import pandas as pd

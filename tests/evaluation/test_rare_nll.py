@@ -1,5 +1,3 @@
-"""Delta NLL on rare right answers."""
-
 import math
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""Scoring stored samples again."""
-
 import pandas as pd
 import pytest
 from refuses import refuses

@@ -1,5 +1,3 @@
-"""Samples of an evaluation: every problem gets its own, and metric rows by hand."""
-
 import pandas as pd
 import pytest
 

@@ -1,5 +1,3 @@
-"""Stored samples through the model that drew them."""
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""Engines side by side, each a process, with something quicker than vLLM in them."""
-
 import multiprocessing
 import os
 import signal

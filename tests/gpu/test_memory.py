@@ -1,5 +1,3 @@
-"""The memory of a training pass that is counted without a GPU, on the GPU."""
-
 import pytest
 from tracked_memory import SHAPES, held_gb, peak_gb
 

@@ -1,5 +1,3 @@
-"""Whole runs of the local backend on the GPU: evaluation, checkpoints, too little memory, mazes."""
-
 import shutil
 from pathlib import Path
 

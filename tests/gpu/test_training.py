@@ -20,21 +20,17 @@ pytestmark = pytest.mark.trains
 PRETENDED = torch.version.cuda is None
 
 MADE_UP = ["data.verifier={_target_: local_loop.made_up}"]
-# One for each kind of sampler, loss input, controller and option.
+# Each kind of sampler, loss input, controller and option, several in a case where they may be.
 CASES = {
     "grpo": [],
     "memory network": ["method=dlc", "method.sampler.importance_cap=2"],
     "memory of what is evicted": ["method=dapo_iac_dlc", "sampling.dynamic_batches=3"],
-    "entropy bonus": ["method=grpo_entropy", "method.entropy_coef=0.01"],
-    "KL in the loss": ["method=grpo_kl", "method.kl_coef=0.1"],
-    "token weights": ["method=cw_grpo"],
-    "controller": ["method=fade"],
+    "entropy and KL": ["method=grpo_kl", "method.kl_coef=0.1", "method.entropy_coef=0.01"],
+    "token weights": ["method=cw_grpo", "covariances=true"],
+    "controller": ["method=fade", "sampling.temperature=0.7"],
     "group size 1": ["method=reinforce", "sampling.group_size=1", "sampling.prompts=32"],
-    "dynamic batches": ["sampling.dynamic_batches=3"],
     "checkpointing": ["optim.gradient_checkpointing=true"],
-    "covariances": ["covariances=true"],
     "micro-batches": ["optim.micro_batch=16"],
-    "temperature": ["sampling.temperature=0.7"],
     "bfloat16": ["optim.dtype=bfloat16"],
 }
 STEPS = 2

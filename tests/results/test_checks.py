@@ -1,21 +1,10 @@
-"""Rows that cannot be results."""
-
 import pandas as pd
-import pytest
 
 from common.results.checks import check_rows
 from common.results.provenance import of_runs, worst
 
 ROW = {"table": "t", "model": "m", "method": "A", "benchmark": "b", "metric": "pass@1", "k": 1}
 ROW |= {"value": 12.5, "unit": "percent", "seed": 1, "step": 2, "run_id": "r"}
-
-
-@pytest.mark.parametrize("value", [-0.5, 100.5])
-def test_a_share_outside_0_to_100_percent_is_left_out_and_named(value):
-    frame = pd.DataFrame([ROW, ROW | {"method": "B", "value": value}])
-    kept, messages = check_rows(frame, "f.csv")
-    assert kept["method"].tolist() == ["A"]
-    assert messages[0].startswith(f"f.csv:3: value={value} ")
 
 
 def test_a_printed_table_of_fractions_is_named():

@@ -1,5 +1,3 @@
-"""Where a number comes from: its run, its files, and what happens when they are gone."""
-
 import json
 import shutil
 

@@ -1,5 +1,3 @@
-"""The results store: whole files or none, one writer a run, and nothing damaged is ever read."""
-
 import errno
 import gzip
 import json

@@ -1,5 +1,3 @@
-"""The table at the end of a run."""
-
 import pandas as pd
 
 from common.results.summary import summary

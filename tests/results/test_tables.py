@@ -1,5 +1,3 @@
-"""The one writer of markdown tables."""
-
 import pytest
 
 from common.errors import UserError

@@ -1,5 +1,3 @@
-"""Prompts and responses that do not fit the model are refused before any is sampled."""
-
 from types import SimpleNamespace
 
 from refuses import refuses

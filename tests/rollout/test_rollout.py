@@ -1,5 +1,3 @@
-"""The rollout engine: cached decoders against a plain forward, and what is sampled from them."""
-
 from itertools import pairwise
 from types import SimpleNamespace
 

@@ -1,5 +1,3 @@
-"""Jobs that trainings wait for: solve rates of their prompts, and models that commands make."""
-
 import json
 import os
 import subprocess

@@ -1,5 +1,3 @@
-"""Every row of every paper's cluster scales, planned on the profiles: no GPU, no SLURM, seconds."""
-
 import pytest
 from compositions import PAPERS, asked, runs
 

@@ -1,5 +1,3 @@
-"""What a job's processes have on their node."""
-
 import os
 import resource
 

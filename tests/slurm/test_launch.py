@@ -1,5 +1,3 @@
-"""The launchers of the papers: papers/<paper>/launch.py."""
-
 import os
 import subprocess
 import sys

@@ -1,5 +1,3 @@
-"""What a job looks at before it computes: every check refuses what it should, without a GPU."""
-
 import json
 import subprocess
 import sys

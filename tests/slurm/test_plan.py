@@ -1,5 +1,3 @@
-"""Plan, profiles, scripts: what needs no SLURM."""
-
 import os
 import random
 import shlex

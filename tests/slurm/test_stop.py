@@ -1,5 +1,3 @@
-"""SLURM's answers, logs, signals, and being stopped at any moment: what needs no SLURM."""
-
 import json
 import os
 import shutil
@@ -267,17 +265,6 @@ def test_a_stopped_job_goes_on_with_the_first_benchmark_that_is_not_complete(
     assert status.made(Path(x.results_dir), x.paper, made) == made.makes
     rows = attempts(tmp_path / "job")
     assert [row["step"] for row in rows if "start" in row] == [0, 1, 2, 3]  # chunks of both
-
-
-def test_a_stopped_run_goes_on_with_the_same_bytes(tiny):
-    """Stopped between any two steps, also where no periodic checkpoint is due."""
-    x = tiny("method.entropy_coef=0.01", "checkpoint_every=100")
-    whole = content(run_experiment(x, progress=False))
-    shutil.rmtree(Path(x.results_dir) / x.paper)
-    for _ in range(x.optim.steps - 1):
-        with pytest.raises(stop.Stopped):
-            run_experiment(x, False, AfterOneStep(None, 10).between_steps)
-    assert content(run_experiment(x, False, AfterOneStep(None, 10).between_steps)) == whole
 
 
 BOTH = "requeue 7_1\nupdate JobId=7_1 ExcNodeList=n1,n2\n"

@@ -1,5 +1,3 @@
-"""Submission and what it leaves: results, records, status; the same again submits nothing."""
-
 import json
 import os
 import subprocess

@@ -1,5 +1,3 @@
-"""Subset-Countdown: its prompts, its demonstrator and its verifier."""
-
 import hashlib
 import itertools
 import random

@@ -1,5 +1,3 @@
-"""Tiny program synthesis: its functions, its demonstrator, and its unit tests in the sandbox."""
-
 import json
 from itertools import product
 

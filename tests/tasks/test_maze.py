@@ -1,5 +1,3 @@
-"""Mazes: trees and loops, targets, splits, bytes and tokens."""
-
 import hashlib
 
 import pytest

@@ -1,5 +1,3 @@
-"""The sandbox of the code verifier: what hostile programs are denied; nothing stays behind."""
-
 import os
 import shutil
 import signal

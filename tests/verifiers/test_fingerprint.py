@@ -1,5 +1,3 @@
-"""What a verdict depends on: every file and version that a change of must be noticed in."""
-
 import importlib
 import shutil
 import sys

@@ -1,5 +1,3 @@
-"""What verifiers refuse: rows, references and options, each named by its key."""
-
 import json
 
 import pytest

@@ -1,5 +1,3 @@
-"""The code verifier: labelled cases, ways to read and write, comparison of output, rows."""
-
 import base64
 import json
 import os

@@ -1,5 +1,3 @@
-"""The format reward of cov_grpo, and sums of rewards."""
-
 import pytest
 
 from common.types import Verdict

@@ -1,5 +1,3 @@
-"""The math verifier: answers and responses by hand, conventions, and what it refuses."""
-
 import csv
 import json
 import subprocess

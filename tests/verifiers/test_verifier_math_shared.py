@@ -1,5 +1,3 @@
-"""The math verifier on the shared labelled cases and golds."""
-
 import random
 
 import pytest

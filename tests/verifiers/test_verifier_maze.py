@@ -1,5 +1,3 @@
-"""The maze verifier: the target alone, or any path; what is refused, and why."""
-
 import random
 
 import pytest

@@ -1,5 +1,3 @@
-"""SynLogic: each puzzle's rules by hand, the shared cases, and responses meant to break it."""
-
 import json
 
 import pytest
