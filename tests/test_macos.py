@@ -84,7 +84,7 @@ def test_every_verifier_that_needs_no_linux_judges():
     nodes = {name: {"_target_": f"common.verifiers.{name}.verify"} for name in pairs}
     asked = [(nodes[name], settings, [pair, ("", pair[1])]) for name, pair in pairs.items()]
     draw = random.Random(0)
-    hostile = [(f"\\boxed{{{make(draw)}}}", "7") for make in HOSTILE]
+    hostile = [(f"\\boxed{{{make(draw)}}}", "7") for make in HOSTILE[::3]]
     asked.append((nodes["math"], settings | {"workers": 2, "deadline": 3.0}, hostile))
     odd = [("hang", "g"), ("die", "g"), ("swell", "g"), ("ok", "g")]
     few = settings | {"deadline": 5.0, "memory_gb": 0.25}

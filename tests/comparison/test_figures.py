@@ -55,8 +55,10 @@ def test_a_comparison_that_draws_nothing_does_without_matplotlib(tmp_path):
     cluster_run(tmp_path, "GRPO", 1, dict.fromkeys(MATH, 0.37))
     program = (
         "import sys\n"
-        "from common.comparison.compare import main\n"
-        f"main(['paper=f_grpo', 'results_dir={tmp_path}'])\n"
+        "from common.comparison import compare\n"
+        "load = compare.load\n"
+        "compare.load = lambda path: load(path)[:5]  # a comparison takes the time of its claims\n"
+        f"compare.main(['paper=f_grpo', 'results_dir={tmp_path}'])\n"
         "print('matplotlib' in sys.modules)\n"
     )
     done = subprocess.run(
