@@ -1,72 +1,15 @@
 import itertools
 import math
-from functools import partial
 
 import pytest
 import torch
-from loss_batches import AGGREGATIONS, CLIP, METHODS, batch, real_tokens, scalar_and_gradient
+from loss_batches import AGGREGATIONS, CLIP, METHODS, batch, scalar_and_gradient
 from tensors import assert_close
 
 from common.backends.verl.repository import cw_grpo_repository_weights
 from common.losses.aggregate import sequence_mean_token_mean
-from common.losses.clip import cispo, ppo_clip
+from common.losses.clip import ppo_clip
 from common.losses.covariance import cw_grpo_repository
-from common.losses.sequence import gspo
-
-
-def with_weights(name, log_prob, old, advantages, mask):
-    """The method's loss as a function of the four tensors, its weights made from these."""
-    weigh, loss = METHODS[name]
-    token_weights = weigh(log_prob.detach(), old, advantages, mask)
-    return loss if token_weights is None else partial(loss, token_weights=token_weights)
-
-
-# ---- gradients
-
-
-@pytest.mark.parametrize("name", ["ppo_clip", "dual_clip", "cw_grpo", "clip_cov"])
-def test_gradients_by_finite_differences(name):
-    # Away from the kinks at r = 0.8, 1, 1.28 and 1.5.
-    log_prob, old, A, mask = batch(1)
-    shift = torch.empty_like(old).uniform_(0.03, 0.5) * torch.randn_like(old).sign()
-    log_prob = (old + shift).requires_grad_()
-    for edge in (0.8, 1.28, 1.5):
-        assert ((log_prob - old).exp() - edge).abs().min() > 1e-4
-    loss = with_weights(name, log_prob, old, A, mask)
-    assert torch.autograd.gradcheck(lambda x: loss(x, old, A, mask)[0] * mask, log_prob)
-
-
-def test_gradients_of_constant_weights_by_finite_differences():
-    """CISPO and GSPO-token have weights that are constants by definition, and so has the ratio of
-    the repository reading: frozen, then differentiated."""
-    log_prob, old, A, mask = batch(1)
-    step = 1e-6
-    x = log_prob.clone().requires_grad_()
-    out, _ = cispo(x, old, A, mask, **CLIP)
-    weight = (log_prob - old).exp().clamp(0.8, 1.28)
-    up, down = (-(weight * A * (log_prob + sign * step)) for sign in (1, -1))
-    assert_close(
-        torch.autograd.grad((out * mask).sum(), x)[0], (up - down) / (2 * step) * mask, 1e-8
-    )
-
-    out, flag = gspo(x, old, A, mask, **CLIP)
-    s = (((log_prob - old) * mask).sum(1) / mask.sum(1)).exp()[:, None]
-    up, down = (-s * math.exp(sign * step) * A for sign in (1, -1))
-    expected = torch.where(flag, 0, (up - down) / (2 * step)) * mask
-    assert_close(torch.autograd.grad((out * mask).sum(), x)[0], expected, 1e-8)
-
-    def frozen(values):  # the loss without its straight-through ratio, which is 1 in value
-        return cw_grpo_repository(values.detach(), old, A, mask)[0].sum().item()
-
-    out, _ = cw_grpo_repository(x, old, A, mask)
-    gradient = torch.autograd.grad(out.sum(), x)[0]
-    for i, t in real_tokens(mask)[::5]:
-        up, down = log_prob.clone(), log_prob.clone()
-        up[i, t] += step
-        down[i, t] -= step
-        through_weights = (frozen(up) - frozen(down)) / (2 * step)
-        assert_close(gradient[i, t], through_weights + out[i, t].item(), 1e-6)
-
 
 # ---- what must not change anything
 

@@ -52,13 +52,6 @@ def test_equal_to_the_plain_formula(data, monkeypatch, chunk, temperature, used)
     torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-6)
 
 
-def test_gradcheck(data, monkeypatch):
-    monkeypatch.setattr(module, "CHUNK", 80)
-    logits, ids = data[0][:2].double().requires_grad_(), data[1][:2]
-    assert log_prob_and_entropy(logits, ids, 0.7)[0].dtype == torch.float64
-    assert torch.autograd.gradcheck(lambda x: log_prob_and_entropy(x, ids, 0.7), logits)
-
-
 def test_bfloat16_is_computed_in_float32(data):
     logits, ids, *weights = data
     low = logits.bfloat16()
