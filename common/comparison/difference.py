@@ -22,6 +22,7 @@ the problems, the samples and their settings, the extraction of answers, truncat
 """
 
 import glob
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -54,17 +55,19 @@ def main(words: list[str]) -> None:
     runs = [] if given["paper"] else [_runs(side) for side in sides]
     found = [_of_runs(side) for side in runs] or _of_paper(sides, given)
     metrics = [name for name in given["metrics"].split(",") if name]
+    table = compared(found, metrics)
     print("\n".join(f"{name}: {side}" for name, side in zip("AB", sides, strict=False)))
     if len(sides) == 1:
         print("shares in percent; the mean over seeds after the last step\n")
-        lines = [_line(one, ".4g") for one in means(found[0], metrics).to_dict("records")]
-        print(markdown(ALONE, lines, "llrrr"), end="")
+        print(
+            markdown(ALONE, [_line(one, ".4g") for one in table.to_dict("records")], "llrrr"),
+            end="",
+        )
         return
     homes = [Path(given["results_dir"]) / name for name in (given["paper"], STUDY)]
     folders = runs or [
         [home / run for run in side[0]["run_id"].unique() for home in homes] for side in found
     ]
-    table = differences(found[0], found[1], metrics)
     lines = [_line(one, ".2f", "+") for one in table.to_dict("records")]
     print("values in percent, differences in points")
     others = [f"{key} ({values})" for key, values in apart(folders[0], folders[1]).items()]
@@ -98,56 +101,39 @@ def apart(a: list[Path], b: list[Path]) -> dict[str, str]:
 Side = tuple[pd.DataFrame, pd.DataFrame]  # rows of one method, one run per seed; their counts
 
 
-def differences(a: Side, b: Side, metrics: list[str]) -> pd.DataFrame:
-    """Return claims.GAPS of A - B, with value_a and value_b, for each benchmark and metric that
-    both have: of `metrics`, or pass@k for the smallest and the largest shared k. Raises UserError
-    for a repeated seed, or without common metrics."""
-    wanted = _common(a[0], b[0], metrics)
-    sides = [(tidy(rows), indexed(counts)) for rows, counts in (a, b)]
+def compared(sides: Sequence[Side], metrics: list[str]) -> pd.DataFrame:
+    """Return claims.GAPS of A - B, or of A alone, with the mean of each side (`means`) and `seeds`,
+    for each benchmark and metric of `_wanted`. Raises UserError if a side has a seed twice."""
+    wanted = _wanted([rows for rows, _ in sides], metrics)
+    tables = [(tidy(rows), indexed(counts)) for rows, counts in sides]
     lines = []
     for benchmark, metric in wanted:
         selector = {"benchmark": benchmark, "metric": metric}
-        both = [select(name, selector, *side) for name, side in zip("AB", sides, strict=True)]
-        both = on_shared_seeds(both)
-        gap = combine(list(zip((1.0, -1.0), both, strict=True)))
-        values = {f"value_{x}": side.values.mean() for x, side in zip("ab", both, strict=True)}
-        sizes = [str(len(side.seeds or ())) for side in both]
-        seeds = sizes[0] if both[0].seeds == both[1].seeds else ", ".join(sizes)
-        lines.append(row(gap, 0.0) | values | {"seeds": seeds})
-    found = pd.DataFrame(lines, columns=[*GAPS, "value_a", "value_b", "seeds"])
-    return found.assign(p_holm=holm(found["p"].astype(float).to_list()))
-
-
-def means(side: Side, metrics: list[str]) -> pd.DataFrame:
-    """Return claims.GAPS and `seeds` of each metric's mean. Raises UserError for an unknown one."""
-    known = side[0].dropna(subset=["value"])
-    for name in metrics:
-        one_of("metrics", name, known["metric"].unique())
-    wanted = dict.fromkeys(zip(known["benchmark"], known["metric"], strict=True))
-    rows, counts = tidy(known), indexed(side[1])
-    lines = []
-    for benchmark, metric in wanted:
-        if metrics and metric not in metrics:
-            continue
-        found = select("A", {"benchmark": benchmark, "metric": metric}, rows, counts)
-        gap = combine([(1.0, found)])
-        line = row(gap, None) | {"seeds": str(len(found.seeds or ()))}
-        if estimator(metric):  # a share: no end below 0 or above 100 %
+        named = zip("AB", tables, strict=False)
+        found = on_shared_seeds([select(name, selector, *table) for name, table in named])
+        gap = combine(list(zip((1.0, -1.0), found, strict=False)))
+        line = row(gap, 0.0) | {"means": [side.values.mean() for side in found]}
+        if len(sides) == 1 and estimator(metric):  # a share: no end below 0 or above 100 %
             line["low"], line["high"] = gap.interval.of_difference(0.0)
-        lines.append(line)
-    return pd.DataFrame(lines, columns=[*GAPS, "seeds"])
+        sizes = [str(len(side.seeds or ())) for side in found]
+        paired = found[0].seeds == found[-1].seeds
+        lines.append(line | {"seeds": sizes[0] if paired else ", ".join(sizes)})
+    table = pd.DataFrame(lines, columns=[*GAPS, "means", "seeds"])
+    return table.assign(p_holm=holm(table["p"].astype(float).to_list()))
 
 
-def _common(a: pd.DataFrame, b: pd.DataFrame, metrics: list[str]) -> list[tuple[str, str]]:
-    sides = [dict.fromkeys(zip(x["benchmark"], x["metric"], strict=True)) for x in (a, b)]
-    both = [pair for pair in sides[0] if pair in sides[1]]
+def _wanted(sides: list[pd.DataFrame], metrics: list[str]) -> list[tuple[str, str]]:
+    """Return the benchmarks and metrics that all sides have: all of A alone, of A and B pass@k for
+    the smallest and the largest k, or those of `metrics`. Raises UserError if there are none."""
+    pairs = [dict.fromkeys(zip(x["benchmark"], x["metric"], strict=True)) for x in sides]
+    shared = [pair for pair in pairs[0] if all(pair in of for of in pairs)]
     for name in metrics:
-        one_of("metrics", name, dict.fromkeys(metric for _, metric in both))
-    if metrics:
-        return [pair for pair in both if pair[1] in metrics]
+        one_of("metrics", name, dict.fromkeys(metric for _, metric in shared))
+    if metrics or len(sides) == 1:
+        return [pair for pair in shared if not metrics or pair[1] in metrics]
     wanted = []
-    for benchmark in dict.fromkeys(benchmark for benchmark, _ in both):
-        ks = [m for name, m in both if name == benchmark and m.startswith("pass@")]
+    for benchmark in dict.fromkeys(benchmark for benchmark, _ in shared):
+        ks = [m for name, m in shared if name == benchmark and m.startswith("pass@")]
         ks = sorted((m for m in ks if m[5:].isdecimal()), key=lambda m: int(m[5:]))
         wanted += [(benchmark, metric) for metric in dict.fromkeys(ks[:1] + ks[-1:])]
     require(bool(wanted), "diff", "A B", "have no pass@k of one benchmark in common")
@@ -247,13 +233,13 @@ def _of_paper(methods: list[str], given: dict[str, str]) -> list[Side]:
 
 
 def _line(one: dict, form: str, sign: str = "") -> list[str]:
-    """Return the cells of ALONE, or with `value_a` in `one` those of HEAD."""
+    """Return the cells of ALONE, or where `one` is of two sides those of HEAD."""
     known, numbers = not pd.isna(one["low"]), f"{one['difference']:{sign}z{form}}"
     if known:
         numbers += f" [{one['low']:z{form}}, {one['high']:z{form}}]"
     more = [numbers]
-    if "value_a" in one:
+    if len(one["means"]) == 2:
         p = f"{one['p_holm']:.2g}" if known else ""
-        more = [f"{one['value_a']:.1f}", f"{one['value_b']:.1f}", numbers, p]
+        more = [*(f"{mean:.1f}" for mean in one["means"]), numbers, p]
     problems = "" if pd.isna(one["n_problems"]) else f"{one['n_problems']:.0f}"
     return [one["benchmark"], one["metric"], *more, one["seeds"], problems]
