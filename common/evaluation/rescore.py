@@ -59,7 +59,7 @@ def main(words: list[str]) -> Path:
     table = changes(before, after)
     if not run.done:
         write_csv(run.path / "changes.csv", table)
-        finish(run, benchmark["name"], config["label"], config["sampling"]["seed"])
+        finish(run, config["sampling"]["seed"])
     run.close()
     print(f"{run.path}\n{len(table)} of {len(before)} verdicts changed")
     for (was, now), number in table.groupby(["before", "after"]).size().items():

@@ -144,7 +144,7 @@ class Pending:
         self.run.keep_sets(read_from(self.asked))
         self.left = missing(self.run, [*range(0, len(prompts), self.x.per_chunk)])
         if not self.left:
-            self.finish()
+            finish(self.run, self.x.seed, self.step)
         yield from [Chunk(self.x, start, prompts, self) for start in self.left]
 
     def keep(self, chunk: Chunk, rows: Responses) -> None:
@@ -164,10 +164,7 @@ class Pending:
         self.left.remove(chunk.start)
         if not self.left:
             self.pool.close()
-            self.finish()
-
-    def finish(self) -> None:
-        finish(self.run, self.x.eval.name, self.x.label, self.x.seed, self.x.row, self.step)
+            finish(self.run, x.seed, self.step)
 
 
 def ended(row: tuple, stop: list[str]) -> tuple:

@@ -20,7 +20,7 @@ from common.evaluation.config import SCORED, Evaluate
 from common.evaluation.engines import local_model
 from common.evaluation.rare_nll import SHARE, change_row, nll, rarest
 from common.evaluation.samples import pairs
-from common.evaluation.store import fill, stored, write_rows
+from common.evaluation.store import benchmark_of, fill, stored, write_rows
 from common.metrics.report import from_scores
 from common.models.teacher_forcing import scores
 from common.results.files import read_csv, read_jsonl, write_jsonl_gz
@@ -32,17 +32,16 @@ MEASURED = ["log_prob", "entropy", "drawn_entropy"]  # the last at the samples' 
 
 def score(
     x: Evaluate, run: Run, step: int | None, last: dict, on_chunk: Callable[[], None]
-) -> Path:
-    """Score the samples of the run folder `x.scores` with `x.model`; return the run folder, whose
-    samples/ hold MEASURED of each response, sums over its tokens in nats. `last`: `_load`. Raises
-    UserError if those samples are unfinished or lack token ids."""
+) -> None:
+    """Score the samples of the run folder `x.scores` with `x.model`. The samples/ of `run` then
+    hold MEASURED of each response, sums over its tokens in nats. `last`: `_load`. Raises UserError
+    if those samples are unfinished or lack token ids."""
     home = x.path.parent / str(x.scores)
     if not (home / "DONE").exists():
         raise UserError(f"scores={x.scores}: {home} is unfinished; this waits for its samples")
     rows = (_rare if x.eval.rare_share else _exact)(x, run, home, last, on_chunk)
-    write_rows(run, rows, x.label, x.seed, x.row, step)
+    write_rows(run, rows, x.seed, step)
     run.finish()
-    return run.path
 
 
 def _exact(
@@ -64,8 +63,7 @@ def _exact(
 
     total = int(read_csv(home / "counts.csv", COUNTS)["n"].sum())
     fill(run, list(range(0, total, SCORED)), made)
-    name = x.row.benchmark if x.row else x.eval.name
-    return from_scores(stored(run.path), name)
+    return from_scores(stored(run.path), benchmark_of(run))
 
 
 def _rare(

@@ -12,7 +12,6 @@ import pandas as pd
 from common.config.resolve import resolve
 from common.datasets.prompts import check, unique
 from common.errors import UserError
-from common.evaluation.config import Row
 from common.evaluation.samples import Sampled, sample_rows, warn_cut_off
 from common.metrics.report import from_counts, from_samples
 from common.progress import tracked
@@ -79,38 +78,35 @@ def stored(run: Path) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def write_rows(
-    run: Run, rows: pd.DataFrame, label: str, seed: int | None, row: Row | None, step: int | None
-) -> None:
-    """Write metrics.csv, for table "evaluation" or the table and method of `row` at `step`."""
-    where = {"table": "evaluation", "model": label, "seed": seed, "run_id": run.run_id}
-    if row is not None:
-        where |= {"table": row.table, "method": row.method, "seed": row.seed, "step": step}
+def benchmark_of(run: Run) -> str:
+    row = run.config.get("row")
+    return row["benchmark"] if row else run.config["eval"]["name"]
+
+
+def write_rows(run: Run, rows: pd.DataFrame, seed: int | None, step: int | None) -> None:
+    """Write metrics.csv, for table "evaluation" or for the run's `row` at `step`."""
+    row, model = run.config.get("row"), run.config["label"]
+    where = {"table": "evaluation", "model": model, "seed": seed, "run_id": run.run_id}
+    if row:
+        where |= {name: row[name] for name in ("table", "method", "seed")} | {"step": step}
     rows = rows.assign(**where).reindex(columns=[*COLUMNS, "low", "high"])
     write_csv(run.path / "metrics.csv", rows)
 
 
-def finish(
-    run: Run,
-    benchmark: str,
-    label: str,
-    seed: int | None,
-    row: Row | None = None,
-    step: int | None = None,
-) -> Path:
-    """Write counts.csv and metrics.csv from the stored samples, then DONE; return the folder."""
-    sampled = Sampled(row.benchmark if row else benchmark, stored(run.path))
+def finish(run: Run, seed: int | None, step: int | None = None) -> None:
+    """Write counts.csv and metrics.csv from the stored samples, then the DONE marker. If the run
+    has a `row`, the counts are also written where a training run has them."""
+    sampled = Sampled(benchmark_of(run), stored(run.path))
     counts = sampled.counts()
     n = int(counts["n"].min())
     ks = sorted({k for k in (*(2**i for i in range(n.bit_length())), *TENS) if k <= n} | {n})
     frames = [from_counts(counts, ks), from_samples(sampled.rows, sampled.benchmark)]
     rows = pd.concat([*frames, sample_rows(sampled)], ignore_index=True)
-    if row is not None:
+    if step is not None:
         write_csv(run.path / "eval" / f"step-{step:05d}-counts.csv", counts)
     write_csv(run.path / "counts.csv", counts)
-    write_rows(run, rows, label, seed, row, step)
+    write_rows(run, rows, seed, step)
     limit = run.config.get("sampling", {}).get("max_tokens")  # imported samples have none
     if limit is not None:
         warn_cut_off(1 - sampled.rows["stopped"].astype(bool).mean(), "max_tokens", limit)
     run.finish()
-    return run.path
