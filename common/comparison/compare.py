@@ -47,6 +47,7 @@ from common.errors import require
 from common.results import provenance
 from common.results.checks import check_names
 from common.results.files import sweep, write, write_csv
+from common.results.tables import together
 
 LEFT_OUT = 5  # reasons that the terminal shows; all are in comparison.md
 SPREADS = {"cluster_at_half": 0.5, "cluster_at_twice": 2.0}
@@ -129,8 +130,7 @@ def assess(spec: Spec, root: Path) -> Comparison:
     }
     left_out = [*found[spec.paper].left_out, *left_out]
     left_out += [message for one in read.values() for message in one.left_out]
-    tables = [one.results.runs for one in read.values()]
-    runs = pd.concat([frame for frame in tables if len(frame)] or tables, ignore_index=True)
+    runs = together([one.results.runs for one in read.values()])
     rows = {scope: one.rows for scope, one in read.items() if len(one.rows)}
     counts = {scope: one.counts for scope, one in read.items()}
     verdicts, gaps, more = judge.judge(
@@ -190,7 +190,7 @@ def _on_a_laptop(spec: Spec, root: Path, stated: list[Claim], found: dict[str, G
     return Read(
         results=replace(whole, rows=rows),
         shown=rows,
-        rows=_together([rows, *spec.own_rows(root), equal]),
+        rows=together([rows, *spec.own_rows(root), equal]),
         counts=replace(counts, areas=areas),
         left_out=[*left_out, *more, *conflicts],
     )
@@ -225,15 +225,10 @@ def _on_a_cluster(spec: Spec, root: Path, printed: pd.DataFrame, found: Gatherin
     return Read(
         results=replace(whole, rows=rows),
         shown=shown,
-        rows=_together(parts),
+        rows=together(parts),
         counts=counts,
         left_out=[*left_out, *conflicts, *twice],
     )
-
-
-def _together(parts: list[pd.DataFrame]) -> pd.DataFrame:
-    there = [part for part in parts if len(part)] or parts[:1]
-    return pd.concat(there, ignore_index=True)
 
 
 def _selectors(stated: list[Claim]) -> list[dict]:

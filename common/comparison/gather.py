@@ -21,6 +21,7 @@ from common.results.checks import check_rows, checked_counts
 from common.results.collect import collect, config_of, counts_of, finished_runs
 from common.results.columns import COLUMNS
 from common.results.files import read_csv, write, write_csv
+from common.results.tables import together
 
 LAPTOP, CLUSTER = "laptop", "cluster"
 RERUNS = (LAPTOP, CLUSTER)  # scopes whose reruns decide claims
@@ -77,9 +78,7 @@ def gather(root: Path, paper: str) -> Gathering:
     scopes = {
         scope: Gathered(
             rows=pd.concat(rows, ignore_index=True),
-            counts=pd.concat(
-                [one for one in counts if len(one)] or counts, ignore_index=True
-            ).reindex(columns=COUNTS),
+            counts=together(counts).reindex(columns=COUNTS),
             runs=pd.DataFrame(runs, columns=provenance.COLUMNS),
         )
         for scope, (rows, counts, runs) in parts.items()
@@ -167,8 +166,5 @@ def of_study(
 
 
 def joined(one: Gathered, other: Gathered) -> Gathered:
-    parts = []
-    for name in ("rows", "counts", "runs"):
-        both = [getattr(x, name) for x in (one, other)]
-        parts.append(pd.concat([x for x in both if len(x)] or both, ignore_index=True))
-    return Gathered(*parts)
+    names = ("rows", "counts", "runs")
+    return Gathered(*(together([getattr(x, name) for x in (one, other)]) for name in names))

@@ -1,9 +1,17 @@
-"""Tables as markdown. pandas' tabulate pads columns: a longer word would change every committed
-line."""
+"""Tables: joined, and as markdown. pandas' tabulate pads columns: a longer word would change every
+committed line."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
+import pandas as pd
+
 from common.errors import require
+
+
+def together(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Return the rows of all parts. Empty parts, which may change a column's type, are left out."""
+    return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
 
 
 def markdown(head: list[str], rows: list[list[str]], align: str = "") -> str:
