@@ -224,7 +224,9 @@ def compare_cells(
         row = {name: cell[name] for name in (*CELL, "k", "value", "unit")} | {"notes": note}
         key = tuple("" if pd.isna(cell[name]) else cell[name] for name in CELL)
         if key in closed:
-            row |= _exact(cell, closed[key])
+            row |= _beside(cell, closed[key][0]["value"], rounding(cell))
+            row |= {"run_ids": "", "state": "computed"}
+            row["reason"] = "computed, not sampled: equal to the printed digits or not"
         elif key in measured:
             row |= _rerun(spec, cell, measured[key], states)
             ours = str(measured[key][0].get("measured"))
@@ -233,7 +235,8 @@ def compare_cells(
                 value = np.mean([one["value"] for one in plain])
                 row["reason"] += f"; {ours}, where {plain[0]['metric']} is {value:.2f}"
         else:
-            row |= _absent(refusal)
+            row |= {"verdict": "not reproducible" if refusal else "not run", "run_ids": ""}
+            row |= {"reason": refusal or "the results have no run of it", "state": ""}
         table.append(row)
     return pd.DataFrame(table, columns=COLUMNS)
 
@@ -279,13 +282,6 @@ def _rerun(spec: Spec, cell: dict, measured: list[dict], states: dict[str, str])
     return found | {"state": of_runs(run_ids, states)}
 
 
-def _exact(cell: dict, computed: list[dict]) -> dict:
-    value = computed[0]["value"]
-    found = _beside(cell, value, rounding(cell)) | {"run_ids": ""}
-    reason = "computed, not sampled: equal to the printed digits or not"
-    return found | {"reason": reason, "state": "computed"}
-
-
 def _beside(cell: dict, value: float, half: float) -> dict:
     apart = value - cell["value"]
     verdict = "within noise" if abs(apart) <= half + 1e-9 else "differs"
@@ -305,13 +301,6 @@ def not_reproducible(spec: Spec, printed: pd.DataFrame) -> list[str | None]:
     for one in reversed(spec.not_reproducible):
         reasons[matches(printed, one.where).to_numpy()] = one.why
     return list(reasons)
-
-
-def _absent(refusal: str | None) -> dict:
-    nothing = {"run_ids": "", "state": ""}
-    if refusal is not None:
-        return {"verdict": "not reproducible", "reason": refusal} | nothing
-    return {"verdict": "not run", "reason": "the results have no run of it"} | nothing
 
 
 def rounding(cell: dict) -> float:

@@ -45,9 +45,11 @@ def gains(
     measured, rows = by_cell(rerun), []
     find = finder(rerun, counts, spec.averages) if len(rerun) and counts is not None else None
     for one in printed_pairs(spec, printed).to_dict("records"):
-        sides = _sides(one, measured)
-        found = {"verdict": NOT_RUN} if sides is None else _gain(spec, one, *sides)
-        p = _p_samples(one, find) if sides and find else np.nan
+        place, of = (one["table"], one["model"]), (one["benchmark"], one["metric"])
+        keys = [(*place, one[name], *of) for name in ("method", "baseline")]
+        sides = [measured[key] for key in keys if key in measured]
+        found = _gain(spec, one, *sides) if len(sides) == 2 else {"verdict": NOT_RUN}
+        p = _p_samples(one, find) if len(sides) == 2 and find else np.nan
         rows.append(one | found | {"p_samples": p})
     return pd.DataFrame(rows, columns=COLUMNS)
 
@@ -79,15 +81,6 @@ def verdict(printed: float, low: float, high: float, rerun: Interval) -> str:
         return OPPOSITE
     beyond = abs(rerun.value) > abs(printed) and rerun.value * printed >= 0
     return LARGER if beyond else SMALLER
-
-
-def _sides(one: dict, measured: dict) -> tuple[list[dict], list[dict]] | None:
-    keys = (
-        (one["table"], one["model"], one[name], one["benchmark"], one["metric"])
-        for name in ("method", "baseline")
-    )
-    a, b = (measured.get(key) for key in keys)
-    return None if a is None or b is None else (a, b)
 
 
 def _gain(spec: Spec, one: dict, a: list[dict], b: list[dict]) -> dict:

@@ -145,7 +145,7 @@ def markdown(x) -> str:
         parts += ["\n" + as_markdown(one) for one in shown.values()]
         marks = legend(shown.values())
         parts.append(f"\n{marks}\n" * bool(marks))
-    lines = [f"- {verdict}{said}\n" for verdict, said in apart(x.cells)]
+    lines = apart(x.cells)
     parts += ["\n## Cells that are not within noise\n", *lines] if lines else []
     for scope, what in RERUNS.items():
         rerun = x.summary[x.summary["scope"] == scope]
@@ -208,7 +208,9 @@ def terminal(x) -> str:
         ("printed cells", x.cells["verdict"], CELL_VERDICTS),
     ):
         if set(verdicts) - {NOT_RUN}:
-            lines.append(f"{title}: {_counts(verdicts, order)}")
+            found = verdicts.value_counts()
+            known = ", ".join(f"{found[name]} {name}" for name in order if name in found)
+            lines.append(f"{title}: {known}")
     return "\n".join(lines) + without_effect(x)
 
 
@@ -232,7 +234,13 @@ def gains_text(gains: pd.DataFrame) -> str:
     run = gains[gains["verdict"] != NOT_RUN]
     if run.empty:
         return ""
-    lines = [f"- {verdict}{said}\n" for verdict, said in map(gain_line, run.to_dict("records"))]
+    lines = []
+    for row in run.to_dict("records"):
+        where = f"{row['table']} {row['model']} {row['method']} over {row['baseline']}, "
+        where += f"{row['benchmark']} {row['metric']}: printed {row['printed']:+.3g}, "
+        interval = f"[{_short(row['low'])}, {_short(row['high'])}]"
+        more = f"; p {_short(row['p_samples'])}; detectable {_short(row['mdd'])}"
+        lines.append(f"- {row['verdict']} {where}rerun {row['rerun']:+.3g} {interval}{more}\n")
     about = (
         "\nIn brackets: where the gain of one further pair of runs would lie with 95 %. "
         "Detectable: the smallest gain found four times in five. "
@@ -240,14 +248,6 @@ def gains_text(gains: pd.DataFrame) -> str:
     )
     head = "## Gains over the baselines\n"
     return "".join([head, counted(gains, VERDICTS), about, *lines, "\n"])
-
-
-def gain_line(row: dict) -> tuple[str, str]:
-    interval = f"[{_short(row['low'])}, {_short(row['high'])}]"
-    where = f" {row['table']} {row['model']} {row['method']} over {row['baseline']}, "
-    where += f"{row['benchmark']} {row['metric']}: printed {row['printed']:+.3g}, "
-    more = f"; p {_short(row['p_samples'])}; detectable {_short(row['mdd'])}"
-    return row["verdict"], f"{where}rerun {row['rerun']:+.3g} {interval}{more}"
 
 
 def counted(rows: pd.DataFrame, known: Iterable[str] = ()) -> str:
@@ -259,18 +259,18 @@ def counted(rows: pd.DataFrame, known: Iterable[str] = ()) -> str:
     return to_markdown(["table", *table.columns], lines)
 
 
-def apart(cells: pd.DataFrame) -> list[tuple[str, str]]:
-    """Return (the verdict, the rest of its line) of each cell whose rerun is not within noise."""
+def apart(cells: pd.DataFrame) -> list[str]:
+    """Return a line for each cell whose rerun is not within noise."""
     there = cells["rerun"].notna() & (cells["verdict"] != "within noise")
     lines = []
     for row in cells[there].to_dict("records"):
         where = " ".join(filter(None, (_plain(row[name]) for name in ("table", *CELL))))
-        said = f" {where}: printed {row['value']:.4g}"
-        said += f", rerun {row['rerun']:.4g}"
+        said = f"{where}: printed {row['value']:.4g}, rerun {row['rerun']:.4g}"
         if not pd.isna(row["low"]):
             said += f" [{row['low']:.4g}, {row['high']:.4g}]"
         said += f" ({row['state']} files)" * (row["state"] in GREY)
-        lines.append((row["verdict"], said + f" ({row['notes']})" * bool(row["notes"])))
+        said += f" ({row['notes']})" * bool(row["notes"])
+        lines.append(f"- {row['verdict']} {said}\n")
     return lines
 
 
@@ -300,11 +300,6 @@ def rounded(value, digits: int, sign: str = "") -> str:
 def _as_they_come(frame: pd.DataFrame) -> Columns:
     pairs = frame[["benchmark", "metric"]].drop_duplicates().itertuples(index=False, name=None)
     return {" ".join(map(_plain, pair)): pair for pair in pairs}
-
-
-def _counts(verdicts: pd.Series, order: Iterable[str] = ()) -> str:
-    found = verdicts.value_counts()
-    return ", ".join(f"{found[name]} {name}" for name in order or found.index if name in found)
 
 
 def _objects(frame: pd.DataFrame) -> list[dict]:
