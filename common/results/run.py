@@ -12,7 +12,9 @@ import platform
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -21,7 +23,7 @@ from typing import TextIO
 import yaml
 
 from common.errors import UserError, require
-from common.results.files import sha256, sha256_of, sweep, write, write_json
+from common.results.files import config_hash, sha256, sha256_of, sweep, write, write_json
 
 COMMIT = "COMMIT"
 SETS = "sets.json"  # what each public set was read from: common/datasets/commits.py
@@ -153,6 +155,20 @@ class Run:
             "python": platform.python_version(),
             "packages": {name: version_of(name) for name in PACKAGES},
         }
+
+
+@contextmanager
+def computation(root: Path, paper: str, name: str, config: dict) -> Iterator[tuple[Run, Path]]:
+    """Yield the run folder of a paper's own computation, NAME-<hash of config>, and the folder of
+    its tables, <root>/<paper>/NAME. At the end, write settings.json there and finish the run."""
+    run, folder = Run(root, paper, f"{name}-{config_hash(config)}", config), root / paper / name
+    try:
+        yield run, folder
+        write_json(folder / "settings.json", {"run_id": run.run_id} | config)
+        if not run.done:
+            run.finish()
+    finally:
+        run.close()
 
 
 def source() -> dict[str, str | None]:

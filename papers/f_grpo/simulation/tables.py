@@ -21,8 +21,8 @@ import pandas as pd
 import torch
 from rich.progress import track
 
-from common.results.files import config_hash, read_csv, write_csv, write_json
-from common.results.run import Run
+from common.results.files import config_hash, read_csv, write_csv
+from common.results.run import computation
 from common.watch import end_with_parent
 from papers.f_grpo.simulation.config import Simulation
 from papers.f_grpo.simulation.formulas import ascend, draw, gradient, metrics
@@ -80,8 +80,7 @@ def run(config: Simulation) -> Path:
     shared = {key: value for key, value in asdict(config).items() if key not in varied}
     shared |= {"betas": list(config.betas), "device": "cpu"}  # all of it makes the run's id
     root = Path(config.results_dir)
-    store = Run(root, "f_grpo", f"simulation-{config_hash(shared)}", shared)
-    try:
+    with computation(root, "f_grpo", "simulation", shared) as (store, folder):
         units = store.path / "units"
         # the longest parts first, so that no worker is left with a long one at the end
         parts = product(sorted(config.N, reverse=True), config.gamma, range(config.seeds))
@@ -92,15 +91,9 @@ def run(config: Simulation) -> Path:
                 write_csv(_file(units, config, *part), rows)
         trajectory = pd.concat([read_csv(file, COLUMNS) for file in units.glob("*.csv")])
         trajectory = trajectory.sort_values([*KEYS, "step"], ignore_index=True)
-        folder = root / "f_grpo" / "simulation"
         write_csv(folder / "trajectory.csv.gz", trajectory)
         last = trajectory[trajectory["step"] == config.steps]
         write_csv(folder / "final.csv.gz", last[KEYS + METRICS])
-        write_json(folder / "settings.json", {"run_id": store.run_id} | shared)
-        if missing or not store.done:
-            store.finish()
-    finally:
-        store.close()
     return folder
 
 

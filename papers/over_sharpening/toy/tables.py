@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from common.results.files import config_hash, write_csv, write_json
-from common.results.run import Run
+from common.results.files import write_csv
+from common.results.run import computation
 from papers.over_sharpening.embeddings import CAT, EMBEDDING, LABELS, PERSIAN, SIAMESE, SIMILARITY
 from papers.over_sharpening.toy.config import Cell, Toy
 from papers.over_sharpening.toy.formulas import (
@@ -94,9 +94,7 @@ def run(config: Toy) -> Path:
     shared = asdict(config)
     del shared["results_dir"]
     root = Path(config.results_dir)
-    store = Run(root, "over_sharpening", f"toy-{config_hash(shared)}", shared)
-    folder = root / "over_sharpening" / "toy"
-    try:
+    with computation(root, "over_sharpening", "toy", shared) as (store, folder):
         if not store.done:
             frames = {"final": [], "curves": [], "traces": []}
             for G in config.G:
@@ -106,12 +104,8 @@ def run(config: Toy) -> Path:
                         frames[name].append(frame)
             for name, parts in frames.items():
                 write_csv(store.path / f"{name}.csv", pd.concat(parts))
-            store.finish()
         for name in ("final", "curves", "traces"):
             write_csv(folder / f"{name}.csv.gz", pd.read_csv(store.path / f"{name}.csv"))
-        write_json(folder / "settings.json", {"run_id": store.run_id} | shared)
-    finally:
-        store.close()
     return folder
 
 

@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from common.results.files import config_hash, write_csv, write_json
-from common.results.run import Run
+from common.results.files import write_csv
+from common.results.run import computation
 from papers.two_stage.toy.config import Cell, Toy
 from papers.two_stage.toy.formulas import draw_below, gradient, negatives
 from papers.two_stage.toy.stages import Stages
@@ -95,16 +95,12 @@ def run(config: Toy) -> Path:
     for key in ("optimizers", "methods", "results_dir"):
         del shared[key]
     shared = {k: list(v) if isinstance(v, tuple) else v for k, v in shared.items()}
-    root = Path(config.results_dir)
-    store = Run(root, "two_stage", f"toy-{config_hash(shared)}", shared)
-    try:
+    with computation(Path(config.results_dir), "two_stage", "toy", shared) as (store, folder):
         tables: dict[str, list] = {"paths": [], "ends": []}
-        new = False
         for figure, optimizer, method in product(config.figures, config.optimizers, config.methods):
             files = {name: _file(store.path, name, figure, optimizer, method) for name in tables}
             if not all(file.exists() for file in files.values()):
                 (store.path / "DONE").unlink(missing_ok=True)
-                new = True
                 print(f"toy: {figure} {optimizer} {method}", flush=True)
                 for file, frame in zip(
                     files.values(), _part(config, figure, optimizer, method), strict=True
@@ -112,14 +108,8 @@ def run(config: Toy) -> Path:
                     write_csv(file, frame)
             for name, file in files.items():
                 tables[name].append(pd.read_csv(file))
-        folder = root / "two_stage" / "toy"
         for name, frames in tables.items():
             write_csv(folder / f"{name}.csv.gz", pd.concat(frames, ignore_index=True))
-        write_json(folder / "settings.json", {"run_id": store.run_id} | shared)
-        if new or not store.done:
-            store.finish()
-    finally:
-        store.close()
     return folder
 
 
