@@ -58,8 +58,8 @@ def from_scores(rows: pd.DataFrame, benchmark: str) -> pd.DataFrame:
     over tokens.
 
     exact_token_entropy   of H(p_t), the model's own next token, temperature 1 (two_stage App. C.5)
-    exact_token_nll       of -log p of the token that was drawn exact_drawn_entropy   of H(p_t) at
-    the temperature at which the samples were drawn
+    exact_token_nll       of -log p of the token that was drawn
+    exact_drawn_entropy   of H(p_t) at the temperature at which the samples were drawn
     """
     sums = {"exact_token_entropy": -rows["entropy"], "exact_token_nll": rows["log_prob"]}
     if "drawn_entropy" in rows:

@@ -122,15 +122,8 @@ def public(runs: pd.DataFrame) -> str:
         predicted, ratio = Range(row["low"], row["high"]), row["reported_low"] / row["high"]
         line = [row["run"], f"{row['gpus']} {row['accelerator'].upper()}", " to ".join(reported)]
         lines.append([*line, str(predicted), f"{ratio:.2g}", row["use"], row["source"]])
-    head = [
-        "run",
-        "GPUs",
-        "reported, s a step",
-        "predicted",
-        "reported / high end",
-        "use",
-        "source",
-    ]
+    head = ["run", "GPUs", "reported, s a step", "predicted", "reported / high end"]
+    head += ["use", "source"]
     return markdown(head, lines, "llrrrll")
 
 

@@ -16,8 +16,8 @@ from common.types import Prompt, RolloutBatch
 class Sampler:
     """Draws from `policy` and keeps the memory network that `settings` describe, if there is one.
 
-    passes  model -> function from a batch to log-probabilities, as in training again   whether they
-    differ from sampling's by more than rounding in float32
+    passes  model -> function from a batch to log-probabilities, as in training
+    again   whether they differ from sampling's by more than rounding in float32
 
     Raises UserError as `memory_network` does.
     """

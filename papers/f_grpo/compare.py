@@ -37,13 +37,14 @@ def simulation_rows(root: Path) -> pd.DataFrame:
 def theory_rows(root: Path) -> pd.DataFrame:
     """Return the theory as result rows of the table "theory", without a seed.
 
-    pr_tail_miss            Lemma 3.1, by mu, tau and N of random groups by N, at eta = 0.01 (Prop.
-    3.2, method "Eq. 13"): error                   largest |Eq. 13 - exact| in percent of the
-    largest exact change shrinks                 percent of groups in which Q_u,pos falls while
-    Q_pos rises both_negative           percent of those with S_R > 0 in which both terms of Eq. 13
-    are negative of random policies (App. B, method: the expected mass, or S_R and the rewards):
-    stderrs_off             largest distance of Eqs. 18 and 19 from drawn groups rise_low, rise_high
-    the least and the largest change from X = k to k + 1
+    pr_tail_miss            Lemma 3.1, by mu, tau and N
+    of random groups by N, at eta = 0.01 (Prop. 3.2, method "Eq. 13"):
+    error                   largest |Eq. 13 - exact| in percent of the largest exact change
+    shrinks                 percent of groups in which Q_u,pos falls while Q_pos rises
+    both_negative           percent of those with S_R > 0 in which both terms of Eq. 13 are negative
+    of random policies (App. B, method: the expected mass, or S_R and the rewards):
+    stderrs_off             largest distance of Eqs. 18 and 19 from drawn groups
+    rise_low, rise_high     the least and the largest change from X = k to k + 1
     """
     folder = root / "f_grpo" / "theory"
     if not (folder / "lemma_b1.csv").exists():  # the last one that is written

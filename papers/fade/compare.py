@@ -1,7 +1,7 @@
 """FADE's result rows that do not come from its runs (`own_rows`):
 
-masses, table8, sec14, kish     the exact weights (theory/masses.py); no seed entropy, scaling,
-multi_turn    Theorems 13.1 and 12.1, and retries; no seed
+masses, table8, sec14, kish     the exact weights (theory/masses.py); no seed
+entropy, scaling, multi_turn    Theorems 13.1 and 12.1, and retries; no seed
 """
 
 from pathlib import Path
