@@ -11,7 +11,7 @@ import pandas as pd
 from common.errors import UserError
 from common.metrics.paired import seed_means
 from common.metrics.passk import estimate, estimator
-from common.results.columns import COLUMNS
+from common.results.columns import COLUMNS, EVALUATION
 
 SELECTABLE = [
     name for name in COLUMNS if name not in ("value", "stderr", "n_problems", "n_samples")
@@ -19,8 +19,7 @@ SELECTABLE = [
 WORDS = ["table", "model", "method", "benchmark", "metric", "unit"]
 OF_STEP = r", step \d+$"  # ends the printed name of a benchmark at one of several steps
 REFUSED = "refused"  # in the metric name of a row that has no value; the name says why
-COUNTED = ["table", "model", "method", "benchmark", "seed", "step"]  # identify an evaluation
-PER_PROBLEM = [*COUNTED, "problem_id", "n", "c", "distinct"]  # the columns of gathered counts
+PER_PROBLEM = [*EVALUATION, "problem_id", "n", "c", "distinct"]  # the columns of gathered counts
 
 
 class Missing(Exception):
@@ -80,12 +79,12 @@ class Found:
 class Counts:
     """Numbers of samples `n` and of correct samples `c`, each (R,), indexed by evaluation."""
 
-    rows: dict[tuple, np.ndarray]  # values of COUNTED -> positions in the arrays
+    rows: dict[tuple, np.ndarray]  # values of EVALUATION -> positions in the arrays
     problem: np.ndarray  # (R,), index into `names`
     names: list[tuple]  # (benchmark, problem_id), sorted
     n: np.ndarray
     c: np.ndarray
-    # values of COUNTED -> (problems, value of each): readings that are no pass@k of one evaluation
+    # values of EVALUATION -> (problems, value of each): readings other than an evaluation's pass@k
     areas: dict[tuple, tuple[tuple, np.ndarray]] = field(default_factory=dict)
 
 
@@ -171,7 +170,7 @@ def indexed(counts: pd.DataFrame) -> Counts:
     names = counts["benchmark"].astype(str).str.replace(OF_STEP, "", regex=True)
     groups = counts.groupby([names, "problem_id"])
     return Counts(
-        rows=counts.groupby(COUNTED, observed=True).indices if len(counts) else {},
+        rows=counts.groupby(EVALUATION, observed=True).indices if len(counts) else {},
         problem=groups.ngroup().to_numpy(),
         names=list(groups.groups),
         n=counts["n"].to_numpy(),
@@ -187,9 +186,9 @@ def _with_problems(place: str, selected: Found, rows: pd.DataFrame, counts: Coun
     estimators = [estimator(str(name)) for name in ours]
     if not all(estimators):
         return selected
-    keys = [*zip(*(rows[name].tolist() for name in COUNTED), strict=True)]
+    keys = [*zip(*(rows[name].tolist() for name in EVALUATION), strict=True)]
     if all(key in counts.areas for key in keys):
-        read = {key[COUNTED.index("seed")]: counts.areas[key] for key in keys}
+        read = {key[EVALUATION.index("seed")]: counts.areas[key] for key in keys}
         wide = np.stack([read[seed][1] for seed in selected.seeds])
         return replace(selected, by_problem=wide, problems=read[selected.seeds[0]][0])
     if not all(key in counts.rows for key in keys):

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pandas as pd
 
-from common.claims.select import COUNTED, Counts
+from common.claims.select import Counts
 from common.claims.single import seed_of
 from common.comparison.published import ROW, other_names
 from common.comparison.spec import Spec, matches
@@ -14,9 +14,9 @@ from common.datasets.commits import listed, several
 from common.metrics.noise import problem_variance, sampling_sd, shrunk
 from common.metrics.paired import Interval
 from common.metrics.passk import estimate, estimator, mean_and_stderr
+from common.results.columns import CELL, EVALUATION
 from common.results.provenance import of_runs, sets_of, states_of
 
-CELL = ["table", "model", "method", "benchmark", "metric"]
 COLUMNS = [
     *[*CELL, "k", "value", "unit", "rerun", "low", "high", "n_seeds", "n_problems", "difference"],
     *["verdict", "reason", "notes", "run_ids", "state"],
@@ -30,7 +30,7 @@ def with_sampling(rows: pd.DataFrame, behind: Counts) -> pd.DataFrame:
     """Return the rows with `sampling`, the standard deviation over further draws of the samples
     from the counts, else the larger `stderr`."""
     found = rows["stderr"].to_numpy(float).copy() if len(rows) else np.empty(0)
-    keys = rows[COUNTED].itertuples(index=False, name=None)
+    keys = rows[EVALUATION].itertuples(index=False, name=None)
     for i, (key, metric) in enumerate(zip(keys, rows["metric"], strict=True)):
         at, of = behind.rows.get(key), estimator(str(metric))
         if at is not None and of is not None:
@@ -47,8 +47,8 @@ def with_best(spec: Spec, rows: pd.DataFrame, behind: Counts) -> pd.DataFrame:
         name, k = of = estimator(metric) or ("", 0)
         if name == "best":
             plain = rows[rows["metric"] == f"pass@{k}"]
-            plain = plain[[key in behind.rows for key in plain[COUNTED].itertuples(False, None)]]
-            found = [behind.rows[key] for key in plain[COUNTED].itertuples(False, None)]
+            plain = plain[[key in behind.rows for key in plain[EVALUATION].itertuples(False, None)]]
+            found = [behind.rows[key] for key in plain[EVALUATION].itertuples(False, None)]
             values = [100 * estimate(of, behind.c[at], behind.n[at]) for at in found]
             value, stderr = np.reshape([mean_and_stderr(x) for x in values], (-1, 2)).T
             parts.append(plain.assign(metric=metric, value=value, stderr=stderr))
@@ -133,7 +133,7 @@ def one_run_each(
     several |= {name for name, step in spec.steps.items() if isinstance(step, int)}
     apart = rows["table"].isin(several) | rows["benchmark"].isin(spec.unprinted)
     step = rows["step"].where(apart, -1)  # -1: elsewhere two runs clash at any steps
-    key = [rows[name] for name in ("table", "model", "method", "benchmark", "metric", "seed")]
+    key = [rows[name] for name in (*CELL, "seed")]
     twice = rows["run_id"].groupby([*key, step], dropna=False).transform("nunique") > 1
     messages = []
     named = rows[twice].groupby(["table", "model", "method", "benchmark", "seed"], dropna=False)

@@ -21,7 +21,7 @@ from rich.console import Console
 from common.claims import judge
 from common.claims.file import Claim, load
 from common.claims.kinds import kinds
-from common.claims.select import COUNTED, Counts, indexed
+from common.claims.select import Counts, indexed
 from common.comparison import cells
 from common.comparison.cells import with_best, with_sampling
 from common.comparison.frontier import AT_EQUAL, BASE, GRPO, at_equal_accuracy
@@ -46,13 +46,14 @@ from common.config.words import options
 from common.errors import require
 from common.results import provenance
 from common.results.checks import check_names
+from common.results.columns import CELL, EVALUATION
 from common.results.files import sweep, write, write_csv
 from common.results.tables import together
 
 LEFT_OUT = 5  # reasons that the terminal shows; all are in comparison.md
 SPREADS = {"cluster_at_half": 0.5, "cluster_at_twice": 2.0}
 WIDTH = 120  # characters of a line where the output is no terminal
-KEY = ["table", "model", "method", "benchmark", "metric", "k", "unit"]
+KEY = [*CELL, "k", "unit"]
 
 
 @dataclass(frozen=True)
@@ -221,7 +222,7 @@ def _on_a_cluster(spec: Spec, root: Path, printed: pd.DataFrame, found: Gatherin
         counts = cells.under_printed_names(counts, names)
         read = set(printed["benchmark"]).union(*spec.averages.values())
         counts = counts[counts["benchmark"].isin(read)]  # not those of curves
-        counts = counts.merge(shown[COUNTED].drop_duplicates(), on=COUNTED)
+        counts = counts.merge(shown[EVALUATION].drop_duplicates(), on=EVALUATION)
     return Read(
         results=replace(whole, rows=rows),
         shown=shown,

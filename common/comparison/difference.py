@@ -58,11 +58,9 @@ def main(words: list[str]) -> None:
     table = compared(found, metrics)
     print("\n".join(f"{name}: {side}" for name, side in zip("AB", sides, strict=False)))
     if len(sides) == 1:
+        lines = [_line(one, ".4g") for one in table.to_dict("records")]
         print("shares in percent; the mean over seeds after the last step\n")
-        print(
-            markdown(ALONE, [_line(one, ".4g") for one in table.to_dict("records")], "llrrr"),
-            end="",
-        )
+        print(markdown(ALONE, lines, "llrrr"), end="")
         return
     homes = [Path(given["results_dir"]) / name for name in (given["paper"], STUDY)]
     folders = runs or [

@@ -16,11 +16,11 @@ import numpy as np
 import pandas as pd
 
 from common.claims.gaps import MIN_SEEDS
-from common.claims.select import COUNTED, REFUSED
+from common.claims.select import REFUSED
 from common.errors import require
 from common.metrics.paired import seed_means
 from common.metrics.passk import pass_at_k
-from common.results.columns import COLUMNS
+from common.results.columns import COLUMNS, EVALUATION
 
 ACCURACY = ("natural", "pass@1")
 DIVERSITY = ("rare", "pass@64")  # the primary measure: noise on rare pass@256 is larger
@@ -174,7 +174,7 @@ def _area(own: np.ndarray, drawn: np.ndarray, benchmark: str, levels: tuple[int,
     return Area(values, strata, levels)
 
 
-Areas = dict[tuple, tuple[tuple, np.ndarray]]  # COUNTED -> (problems, percent of each)
+Areas = dict[tuple, tuple[tuple, np.ndarray]]  # EVALUATION -> (problems, percent of each)
 
 
 def at_equal_accuracy(counts: pd.DataFrame, tables: Sequence[str]) -> tuple[pd.DataFrame, Areas]:
@@ -214,7 +214,7 @@ def pass_at_k_rows(rows: pd.DataFrame, counts: pd.DataFrame) -> pd.DataFrame:
     shares = percent(counts["c"].to_numpy(), counts["n"].to_numpy())
     values = {f"pass@{k}": shares[:, i] for i, k in enumerate(KS)}
     values["distinct_correct"] = counts["distinct"].to_numpy(float)
-    groups = counts.assign(**values).groupby(COUNTED, observed=True)
+    groups = counts.assign(**values).groupby(EVALUATION, observed=True)
     size = groups.agg(n_problems=("n", "size"), n_samples=("n", "first"))
     ids = rows.drop_duplicates(RUN)[[*RUN, "run_id"]]
     found = []

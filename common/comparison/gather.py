@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from common.claims.file import CLUSTER, LAPTOP
 from common.claims.select import PER_PROBLEM
 from common.comparison.frontier import DEV, pass_at_k_rows
 from common.comparison.lines import labelled
@@ -23,7 +24,6 @@ from common.results.columns import COLUMNS
 from common.results.files import read_csv, write, write_csv
 from common.results.tables import together
 
-LAPTOP, CLUSTER = "laptop", "cluster"
 RERUNS = (LAPTOP, CLUSTER)  # scopes whose reruns decide claims
 COUNTS = [*PER_PROBLEM, "run_id"]
 NAMED = ["run_id", "table", "model", "method", "seed"]  # columns that name a run

@@ -24,9 +24,9 @@ from common.config.files import ROOT, known_paper
 from common.config.words import options
 from common.errors import UserError, one_of, require
 from common.metrics.passk import report
-from common.results.checks import EVALUATION, check_counts, check_names, require_none
+from common.results.checks import check_counts, check_names, require_none
 from common.results.collect import finished_runs
-from common.results.columns import COLUMNS
+from common.results.columns import COLUMNS, EVALUATION
 from common.results.files import config_hash, hashes, read_csv, write, write_csv
 from common.results.run import Run
 from common.results.summary import summary

@@ -20,11 +20,11 @@ from common.comparison.calibrate import CELLS, NONE, stored
 from common.comparison.gains import NOT_RUN, VERDICTS
 from common.comparison.published import order as place
 from common.comparison.spec import MEASURES, Columns
+from common.results.columns import CELL
 from common.results.provenance import GREY
 from common.results.tables import escaped
 from common.results.tables import markdown as to_markdown
 
-CELL = ["model", "method", "benchmark", "metric"]
 MARKS = {"differs": "≠", "partial": "~"}  # written after a rerun; "within noise" has none
 GONE, SIGNIFICANT = "!", "*"
 LEGEND = {
@@ -89,15 +89,14 @@ def as_markdown(one: Grid) -> str:
 
 def printed_tables(cells: pd.DataFrame, gains: pd.DataFrame) -> dict[str, Grid]:
     """Return the printed tables that have a rerun, by name; gains: as in gains.csv."""
-    key = ["table", *CELL]
-    of = {tuple(row[name] for name in key): row for row in reversed(_objects(gains))}
+    of = {tuple(row[name] for name in CELL): row for row in reversed(_objects(gains))}
     again = cells.groupby("table")["rerun"].transform("count") > 0
     made, parts = {}, dict(iter(cells[again].groupby("table")))
     for name in sorted(parts, key=place):
         digits = {m: decimals(part["value"]) for m, part in parts[name].groupby("metric")}
         laid = []
         for row in _objects(parts[name]):
-            gain = of.get(tuple(row[name] for name in key), {}) if row["rerun"] != "" else {}
+            gain = of.get(tuple(row[name] for name in CELL), {}) if row["rerun"] != "" else {}
             texts = _texts(row, gain, digits[row["metric"]])
             column = " ".join(filter(None, (row["benchmark"], row["metric"]))).replace("_", " ")
             laid.append((row["model"], row["method"], column, texts))
@@ -264,7 +263,7 @@ def apart(cells: pd.DataFrame) -> list[str]:
     there = cells["rerun"].notna() & (cells["verdict"] != "within noise")
     lines = []
     for row in cells[there].to_dict("records"):
-        where = " ".join(filter(None, (_plain(row[name]) for name in ("table", *CELL))))
+        where = " ".join(filter(None, (_plain(row[name]) for name in CELL)))
         said = f"{where}: printed {row['value']:.4g}, rerun {row['rerun']:.4g}"
         if not pd.isna(row["low"]):
             said += f" [{row['low']:.4g}, {row['high']:.4g}]"

@@ -14,11 +14,8 @@ import numpy as np
 import pandas as pd
 
 from common.errors import UserError, nearest
-from common.results.columns import KEY
+from common.results.columns import CELL, EVALUATION, KEY
 
-NAMES = ["table", "model", "method", "benchmark", "metric"]
-# The columns that name one evaluation, whose counts belong together.
-EVALUATION = ["table", "model", "method", "benchmark", "seed", "step"]
 SHOWN = 5  # the most names or messages that are shown
 
 
@@ -160,5 +157,5 @@ def require_none(messages: list[str]) -> None:
 
 
 def _which(row: pd.Series) -> str:
-    names = [*NAMES, "seed", "step"]
+    names = [*CELL, "seed", "step"]
     return ", ".join(f"{name}={row[name]}" for name in names if name in row and pd.notna(row[name]))
