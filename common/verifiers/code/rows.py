@@ -17,9 +17,9 @@ def reference(row: dict) -> str:
     """Return the reference of a row as JSON. Its tests may have any of these forms:
 
     tests, test_type, fn_name                       the shared data, and rows made by hand
-    public_test_cases, private_test_cases, metadata LiveCodeBench on the hub public_tests,
-    private_tests, generated_tests    CodeContests input_output
-    TACO and APPS (fn_name makes them functional)
+    public_test_cases, private_test_cases, metadata LiveCodeBench on the hub
+    public_tests, private_tests, generated_tests    CodeContests
+    input_output                                    TACO and APPS (fn_name makes them functional)
 
     A row with `tests` may have its `time_limit`. CodeContests' limits were set for C++, so they
     count only above 6 s. Raises UserError where a row has no tests, or they cannot be read.
