@@ -181,7 +181,7 @@ def test_a_bad_reference_stops_the_map_and_the_pool_goes_on(pool):
         (Verdict("correct", "1"), "reward='1'"),
         (Verdict("correct", True), "reward=True"),
         (Verdict("correct", 1.0, 7), "parsed=7"),
-        ((True, 1.0), "gave (True, 1.0)"),
+        ((True, 1.0), "(True, 1.0)"),
     ],
 )
 def test_what_no_verdict_can_be_is_the_verifiers_fault_and_said(verdict, said):
