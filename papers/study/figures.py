@@ -15,6 +15,7 @@ from common.comparison.gather import LAPTOP, gather, gathered
 from common.palette import GREY, look
 from common.plotting import panels, save
 from common.results.files import write_csv
+from common.results.kept import files
 from common.sweeps.declared import kept_counts
 from common.sweeps.plan import experiments, scales_of
 from papers.study.hypotheses import verdicts
@@ -30,10 +31,11 @@ def draw(root: Path) -> None:
         table = tabulate(root, name, root)
         if table is not None:
             keeps(task, table, root / name / "figures" / "keeps")
-    judged, said = verdicts(root)
-    print(said)
-    if len(judged):
-        write_csv(root / "confirmatory" / "hypotheses.csv", judged)
+    if files(root / "confirmatory"):
+        judged, said = verdicts(root)
+        print(said)
+        if len(judged):
+            write_csv(root / "confirmatory" / "hypotheses.csv", judged)
 
 
 def tabulate(results: Path, name: str, root: Path) -> pd.DataFrame | None:
