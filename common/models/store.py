@@ -26,7 +26,7 @@ def folder(model: Model, results_dir: Path) -> str:
     repository keeps. Raises UserError if a revision is not available."""
     if model.path is None:
         made, kept = (home / "models" / identity(model) for home in (results_dir, REFERENCE))
-        return str(kept if kept.exists() and not made.exists() else made)
+        return str(kept if (kept / "DONE").exists() and not made.exists() else made)
     if model.revision is None or Path(model.path).is_dir():
         return model.path
     return download(model.path, model.revision)

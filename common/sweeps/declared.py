@@ -94,8 +94,8 @@ def keep(config: Reproduce) -> list[Path]:
             written.append(write_part(home, name, pd.concat(found), whole))
             base = Path(folder(new[0].model, Path(new[0].results_dir)))
             kept = REFERENCE / "models" / base.name
-            if not kept.exists():
-                shutil.copytree(base, kept)
+            if not (kept / "DONE").exists():
+                shutil.copytree(base, kept, dirs_exist_ok=True)
     return written
 
 

@@ -116,6 +116,16 @@ def test_a_seed_with_another_base_model_starts_again(trained, tmp_path):
     assert declared.keep(study(there, 10)) == []
 
 
+def test_a_half_copied_base_model_is_not_taken(monkeypatch, tmp_path):
+    monkeypatch.setattr(store, "REFERENCE", tmp_path / "reference")
+    model = declared.parts(study(tmp_path, 10))["A"][0].model
+    kept = tmp_path / "reference" / "models" / store.identity(model)
+    kept.mkdir(parents=True)
+    assert folder(model, tmp_path) == str(tmp_path / "models" / kept.name)
+    (kept / "DONE").touch()
+    assert folder(model, tmp_path) == str(kept)
+
+
 def test_no_run_waits_for_a_base_model_that_is_there(monkeypatch, tmp_path):
     tasks = []
     monkeypatch.setattr("common.sweeps.reproduce.run_all", lambda some, workers: tasks.append(some))
