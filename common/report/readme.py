@@ -145,17 +145,27 @@ def _beyond(mine: pd.DataFrame, *more: tuple[str, str]) -> list[str]:
 
 
 def study(reference: Path) -> str:
-    """Return the tables of papers/study/README.md: every method on each testbed, how many controls
-    pass, and the size ladder."""
+    """Return the tables of papers/study/README.md: the hypotheses of the confirmatory study once
+    they are judged, every method on each testbed, how many controls pass, and the size ladder."""
     passed = []
     for folder, name in TESTBEDS.items():
         judged = pd.read_csv(reference / folder / "controls.csv")
         for rate, one in judged.groupby("rate", sort=False):
             count = one["verdict"].value_counts()
             passed.append([name, rate, *(str(count.get(word, 0)) for word in CONTROLLED)])
-    made = [every_method(name, reference / folder) for folder, name in TESTBEDS.items()]
+    made = hypotheses(reference / "confirmatory" / "hypotheses.csv")
+    made += [every_method(name, reference / folder) for folder, name in TESTBEDS.items()]
     made += [markdown(["testbed", "rate", *CONTROLLED], passed, "llrrrr"), ladder(reference)]
     return "\n".join(made)
+
+
+def hypotheses(judged: Path) -> list[str]:
+    """Return the table of the declared hypotheses; none before they are judged."""
+    if not judged.exists():
+        return []
+    rows = pd.read_csv(judged, keep_default_na=False)[["claim", "laptop", "laptop_numbers"]]
+    lines = [[claim, f"**{word}**", numbers] for claim, word, numbers in rows.to_numpy()]
+    return [markdown(["declared hypothesis", "verdict", "numbers"], lines, "lll")]
 
 
 def every_method(testbed: str, folder: Path) -> str:

@@ -6,6 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from common.report.readme import hypotheses
+from common.results.files import write_csv
 from common.results.kept import PROBLEMS, packed, write_part
 from common.sweeps.declared import parts
 from common.sweeps.plan import scales_of
@@ -59,6 +61,12 @@ def test_planted_effects_are_judged_on_nine_whole_seeds(tmp_path):
     assert {name for name, word in words.items() if word == "holds"} >= held | {"none_beats_kl"}
     missing = {name for name, word in words.items() if word == "not run"}
     assert missing == {"keeps_without_multiplication", "keeps_on_mazes"}
+    assert hypotheses(tmp_path / "hypotheses.csv") == []
+    write_csv(tmp_path / "hypotheses.csv", found)
+    _, _, *lines = hypotheses(tmp_path / "hypotheses.csv")[0].splitlines()
+    cells = [[x.strip() for x in line.split("|")[1:-1]] for line in lines]
+    assert [word.strip("*") for _, word, _ in cells] == list(words.values())
+    assert "9 seeds" in cells[0][2]
 
 
 def test_runs_from_two_base_models_are_no_whole_seed(tmp_path):
