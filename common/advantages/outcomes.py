@@ -2,7 +2,8 @@
 
 `outcomes` (P, G) are integers; responses of one prompt with the same number have the same answer.
 The lines "m_S =" hold for groups whose right answers are all the same and whose wrong ones all
-differ. In mathematics every right answer is one outcome, so only wrong ones are told apart.
+differ. These methods act where a prompt has many right answers, as on Countdown and mazes. In
+mathematics every right answer is one outcome, so only wrong ones are told apart.
 """
 
 import torch
@@ -23,9 +24,9 @@ def inverse_probability(
     Source: Sinha et al. 2026 (arXiv 2601.21669), inverse probability scaling.
     m_S = m_F = sqrt(p*q); unbiased=false and epsilon=0
     Peers: none
-    r_i is 1 or 0, whatever the rewards are. If every outcome is drawn equally often, this is
-    `grpo`. The formula was read in others' code and notes on the paper, which agree, not in the
-    paper.
+    r_i is 1 or 0, whatever the rewards are. Each right answer's responses are together worth as
+    much as any other's. If every outcome is drawn equally often, this is `grpo`. The formula was
+    read in others' code and notes on the paper, which agree, not in the paper.
     Raises UserError for groups of one, graded rewards, or outcomes of another shape.
     """
     right = success(rewards, "inverse_probability", correct=correct)

@@ -76,6 +76,7 @@ def beta_posterior(
     rewards: Tensor, *, correct: Tensor, k: int, probe: bool, unbiased: bool, epsilon: float
 ) -> Tensor:
     """BBG: GRPO with the weight that pass@k gives a prompt, averaged over its likely success rates.
+    With `probe`, failures of an unsolved prompt are pushed down too.
 
         u(X) = E[k (1 - s)^(k - 1)],  s ~ Beta(X + 1, F + 1)
         w    = u(X) / u(1) = comb(F + k - 1, k - 1) / comb(G + k - 2, k - 1)
