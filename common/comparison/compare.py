@@ -24,6 +24,7 @@ from common.claims.kinds import kinds
 from common.claims.select import Counts, indexed
 from common.comparison import cells
 from common.comparison.cells import with_best, with_sampling
+from common.comparison.confirmed import confirmed, instead
 from common.comparison.frontier import AT_EQUAL, BASE, GRPO, at_equal_accuracy
 from common.comparison.gains import COLUMNS, gains
 from common.comparison.gather import (
@@ -142,6 +143,9 @@ def assess(spec: Spec, root: Path) -> Comparison:
         for name, spread in SPREADS.items():
             other = judge.judge(*again, spread=spread)[0].set_index("id")[CLUSTER]
             verdicts[name] = verdicts["id"].map(other)
+    again = confirmed(root, "A", stated)
+    verdicts, gaps = instead(verdicts, gaps, again)
+    runs, more = together([runs, again.runs]), [*more, *again.left_out]
     states = provenance.states_of(runs)
     for scope in judge.SCOPES:
         numbers = "computed" if scope in RERUNS else ""  # a number without a run

@@ -1,17 +1,24 @@
 """The hypotheses of the confirmatory study, judged on made-up runs whose truth is known."""
 
+import shutil
 from zlib import crc32
 
 import numpy as np
 import pandas as pd
 import pytest
+from pandas.testing import assert_frame_equal
 
+from common.comparison.compare import assess
+from common.comparison.confirmed import SEEDS
+from common.comparison.gather import LAPTOP
+from common.comparison.spec import spec_of
+from common.config.files import REFERENCE
 from common.report.readme import hypotheses
 from common.results.files import write_csv
 from common.results.kept import PROBLEMS, packed, write_part
 from common.sweeps.declared import parts
 from common.sweeps.plan import scales_of
-from papers.study.hypotheses import SEEDS, verdicts
+from papers.study.hypotheses import verdicts
 
 # What a method loses of its rare right answers while pass@1 rises as GRPO's does
 LOSES = {"FADE": 0.1, "F-GRPO (gamma=0.5)": 0.8, "IAC": 0.3, "KL": 0.3, "GRPO-N": 1.6}
@@ -67,6 +74,36 @@ def test_planted_effects_are_judged_on_nine_whole_seeds(tmp_path):
     cells = [[x.strip() for x in line.split("|")[1:-1]] for line in lines]
     assert [word.strip("*") for _, word, _ in cells] == list(words.values())
     assert "9 seeds" in cells[0][2]
+
+
+@pytest.mark.sweep
+def test_nine_whole_seeds_decide_a_papers_claims_instead_of_the_exploratory_runs(tmp_path):
+    keep(tmp_path, range(10, 19))
+    stored = REFERENCE / "study" / "laptop"
+    shutil.copytree(stored, tmp_path / "study" / "laptop")
+    result = assess(spec_of("fade"), tmp_path)
+    verdicts = result.verdicts.set_index("id")
+    gaps = result.gaps[result.gaps["scope"] == LAPTOP].set_index("claim")
+    seeds = set(range(10, 19))
+    runs = result.runs.set_index("run_id")
+    new = {name for name in verdicts.index if seeds & of(verdicts.loc[name], runs)}
+    assert {"pass1_grpo"} <= new
+    for name in new:  # no claim reads runs of both studies
+        assert of(verdicts.loc[name], runs) <= seeds, name
+        assert verdicts.loc[name, "laptop_state"] == "reference"
+        assert gaps.loc[[name], "n_seeds"].eq(9).all()
+    before = pd.read_csv(REFERENCE / "fade" / "claims.csv", index_col="id", keep_default_na=False)
+    told = verdicts["laptop_numbers"] != before["laptop_numbers"]
+    assert told[[*new, "matched_grpo"]].all()
+    others = [name for name in before.index.difference(new) if of(before.loc[name], runs)]
+    assert others  # they read a row that the confirmatory runs lack
+    columns = [LAPTOP, "laptop_numbers", "laptop_runs"]
+    assert_frame_equal(verdicts.loc[others, columns], before.loc[others, columns])
+
+
+def of(verdict, runs) -> set[int]:
+    """Return the seeds of the study's runs behind a verdict."""
+    return set(runs["seed"].reindex(verdict["laptop_runs"].split(";")).dropna().astype(int))
 
 
 def test_runs_from_two_base_models_are_no_whole_seed(tmp_path):
