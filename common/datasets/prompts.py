@@ -135,7 +135,6 @@ def _no_number(name: str) -> None:
 
 
 def unique(prompts: list[Prompt], key: str) -> None:
-    """Raise UserError, naming `key`, if an id occurs twice."""
     repeated = [id for id, n in Counter(prompt.id for prompt in prompts).items() if n > 1]
     require(not repeated, key, repeated[:3], "occurs twice; ids must be unique")
 

@@ -7,7 +7,8 @@ which `common.datasets` reports with the row's number.
 
 import json
 import random
-import re
+
+from common.verifiers.math.extract import last_boxes
 
 LETTERS = "ABCDEFGHIJ"
 
@@ -32,17 +33,15 @@ def asked(value: object) -> object:
 
 
 def boxed(row: dict) -> dict:
-    """Return the last box of the worked solution as the answer; "" if that box is empty."""
-    return {"answer": last_boxed(row["solution"])}
+    """Return the last box of the worked solution as the answer; "" without one."""
+    return {"answer": (last_boxes(row["solution"]) or [""])[-1]}
 
 
 def gsm8k(row: dict) -> dict:
-    """Return the text that follows "####" in the worked solution as the answer."""
     return {"answer": row["answer"].rpartition("####")[2].strip()}
 
 
 def olympiadbench(row: dict) -> dict:
-    """Return the first of the answers in `final_answer` as the answer."""
     return {"answer": row["final_answer"][0]}
 
 
@@ -87,20 +86,3 @@ def codecontests(row: dict) -> dict:
     kinds = [row[f"{kind}_tests"]["input"] for kind in ("public", "private", "generated")]
     usable = any(kinds) and not (row["input_file"] or row["output_file"])
     return {"public_tests": row["public_tests"] if usable else None}
-
-
-def last_boxed(text: str) -> str:
-    r"""Return the unchanged content of the last `\boxed{...}` or `\fbox{...}` of a worked solution,
-    or what follows `\boxed ` up to the next dollar or line break; "" if there is no box or it is
-    not closed."""
-    boxes = list(re.finditer(r"\\(?:boxed|fbox)(\s*\{|\s)", text))
-    if not boxes:
-        return ""
-    start, depth = boxes[-1].end(), 1
-    if not boxes[-1].group(1).endswith("{"):
-        return re.split(r"[$\n]", text[start:], maxsplit=1)[0].strip()
-    for match in re.finditer(r"\\.|[{}]", text[start:], re.DOTALL):  # \{ opens no group
-        depth += {"{": 1, "}": -1}.get(match.group(), 0)
-        if depth == 0:
-            return text[start : start + match.start()]
-    return ""

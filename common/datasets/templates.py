@@ -87,11 +87,6 @@ def simple_evals_boxed(row: dict) -> Message:
     return BOXED, simple_evals(row)[1]
 
 
-def number_only(row: dict) -> Message:
-    """Ask for the number alone: SmolLM2-135M is right more often than when asked for a box."""
-    return None, f"{question(row)} Answer with the number alone."
-
-
 def letter(row: dict) -> Message:
     """Ask for a letter at the end, in words that MMLU-Pro's extraction looks for first."""
     return (
@@ -171,8 +166,9 @@ def cwm(system: str | None, user: str) -> str:
 
 
 WORDS = (bare, helpful, boxed_system, boxed_user, think_tags, simple_evals, simple_evals_boxed)
+WORDS += (letter, code)
 OWN = "model"  # the chat that is the template of the model's own tokenizer
-INSTRUCTIONS = {f.__name__: f for f in (*WORDS, number_only, letter, code)}
+INSTRUCTIONS = {f.__name__: f for f in WORDS}
 CHATS = {f.__name__: f for f in (plain, qwen, qwen_no_think, llama, llama_chatml, r1_distill, cwm)}
 
 

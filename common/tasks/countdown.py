@@ -69,8 +69,7 @@ def demonstrations(*, count: int, seed: int) -> list[tuple[str, str]]:
     while len(rows) < count:
         numbers, target, tree = _draw(rng, NUMBERS)
         if split_of(_reference(numbers, target)) == "train":
-            text = _prompt(_reference(numbers, target), "bare").text
-            rows.append((text, f"\\boxed{{{render(tree)}}}"))
+            rows.append((_reference(numbers, target), f"\\boxed{{{render(tree)}}}"))
     return rows
 
 
@@ -206,22 +205,6 @@ def _reference(numbers: tuple[int, ...], target: int) -> str:
 
 
 def _prompt(reference: str, template: str) -> Prompt:
-    require(template in TEMPLATES, "template", template, f"one of {sorted(TEMPLATES)}")
-    return Prompt(id=reference, text=TEMPLATES[template](reference), reference=reference)
-
-
-def bare(reference: str) -> str:
     """Return the prompt that the tiny model reads: "3 5 7 12 = 41" and nothing else."""
-    return reference
-
-
-def instruct(reference: str) -> str:
-    """Return the prompt for a model that reads English."""
-    numbers, target = reference.split(" = ")
-    return (
-        f"Using each of the numbers {numbers} at most once, with + - * and brackets, write an "
-        f"expression that equals {target}. Put the expression within \\boxed{{}}.\n"
-    )
-
-
-TEMPLATES = {"bare": bare, "instruct": instruct}
+    require(template == "bare", "template", template, "must be bare, the only template")
+    return Prompt(id=reference, text=reference, reference=reference)

@@ -79,5 +79,4 @@ def _prompt(f: Function) -> Prompt:
 
 
 def bare(f: Function) -> str:
-    """Return the prompt that the tiny model reads: "1=6 10=231" and nothing else."""
     return " ".join(f"{x}={value(f, x)}" for x in SHOWN)

@@ -31,7 +31,6 @@ MOVES = "UDLR"  # up, down, left, right
 USED = (WALL, FREE, START, GOAL, ROW_END, ASK, DONE, *MOVES)
 VOCABULARY = 32  # tokens of the public model, end and padding included
 WORDS = (*USED, *(f"<{i}>" for i in range(VOCABULARY - 2 - len(USED))))  # the model's tokens
-GENERATORS = ("depth_first", "prim")
 ENDS = ("random", "corners")
 
 Cell = int  # a cell's index in the grid's text, where a row is `side` cells and ROW_END
@@ -151,11 +150,10 @@ def _grids(
 ) -> list[tuple[str, str]]:
     rng = random.Random(f"maze-{split}-{seed}")
     rooms = side // 2
-    tree = {"depth_first": _depth_first, "prim": _prim}[generator]
     made: dict[str, str] = {}
     tried = 0
     while len(made) < size:
-        doors = tree(rng, rooms)
+        doors = GENERATORS[generator](rng, rooms)
         if loops:
             doors = doors | set(rng.sample([d for d in _walls(rooms) if d not in doors], loops))
         start, goal = (0, rooms**2 - 1) if ends == "corners" else rng.sample(range(rooms**2), 2)
@@ -218,6 +216,9 @@ def _prim(rng: random.Random, rooms: int) -> set[Door]:
         tree.add(room)
         border += [new for new in beside[room] if new not in tree and new not in border]
     return doors
+
+
+GENERATORS = {"depth_first": _depth_first, "prim": _prim}
 
 
 def _render(rooms: int, doors: set[Door], start: int, goal: int) -> str:

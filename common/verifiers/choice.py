@@ -1,8 +1,8 @@
 """Verifier of multiple-choice answers: ARC, MMLU-Pro, GPQA.
 
 The reference is JSON {"answer": "C", "options": [...]}. Letters follow the order of the options
-(the first is A). docs/verifiers.md says where each of the CONVENTIONS looks for the letter; those
-of others are TIGER-AI-Lab/MMLU-Pro's scripts and lm-eval 0.4.13's task. No letter is ever guessed.
+(the first is A). docs/verifiers.md says where each of the CONVENTIONS looks for the letter;
+mmlu_pro is that of TIGER-AI-Lab/MMLU-Pro's scripts. No letter is ever guessed.
 """
 
 import json
@@ -19,8 +19,7 @@ MOST_STATEMENTS = 20
 
 FIRST_LEVEL = re.compile(r"answer is \(?([A-J])")  # any text may follow the letter
 SECOND_LEVEL = re.compile(r"^.*[aA]nswer:\s*([A-J])", re.MULTILINE)
-THEIRS = {"mmlu_pro": (FIRST_LEVEL, SECOND_LEVEL), "lm_eval": (FIRST_LEVEL,)}
-CONVENTIONS = ("ours", *THEIRS)
+CONVENTIONS = ("ours", "mmlu_pro")
 
 # "ours" reads a letter or an option's text: in a box, as the last line, or after a STATEMENT
 # ("the answer is", "I choose"). The statement of "C is correct" is empty and stands before the C.
@@ -94,8 +93,8 @@ def verify(
     if convention == "ours":
         letter = _ours(response, options)
     else:
-        found = (level.search(response) for level in THEIRS[convention])
-        letter = next((match[1] for match in found if match), None)
+        match = FIRST_LEVEL.search(response) or SECOND_LEVEL.search(response)
+        letter = match and match[1]
     if not letter or letter not in LETTERS[: len(options)]:
         said = f"{letter} is beyond the {len(options)} options" if letter else "names no option"
         return Verdict("unparsed", 0.0, reason=said)

@@ -22,7 +22,6 @@ THOUGHT = "<think>\n</think>\n"  # before an example, where no response is right
 
 @contextmanager
 def judges(verifier: dict, verification: Verification):
-    """Yield a guarded Verify whose pool is closed at the end of the block."""
     with _pool(verifier, verification) as pool:
         yield guarded(pool.map, dict(verifier), max_faults=verification.max_faults)
 

@@ -267,7 +267,7 @@ def test_run_id_changes_with_what_the_numbers_depend_on_and_with_nothing_else():
         "eval.rare_nll_samples=0", "method.advantage.unbiased=false", "method.kl_coef=0.1",
         "method.entropy_coef=0.1", "method.loss.eps_high=0.3", "method=f_grpo",
         "method.aggregation._target_=common.losses.aggregate.sequence_mean_token_mean",
-        "data.train.size=6401", "data.train.template=instruct", "data.benchmarks.rare.seed=1",
+        "data.train.size=6401", "data.train.template=other", "data.benchmarks.rare.seed=1",
         "model.pretrain.seed=9", "model.pretrain.lr=0.01", "model.name=other",
     ]  # fmt: skip
     ids = [load([change], "f_grpo").run_id for change in changes]

@@ -45,3 +45,19 @@ def local(tmp_path, monkeypatch):
         return str(tmp_path / name)
 
     return put
+
+
+@pytest.fixture
+def tokenizer(tmp_path):
+    """tokenizer(name, template) is the path of a tokenizer that counts words."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    def put(name: str, template: str | None = None) -> str:
+        words = Tokenizer(models.WordLevel({"?": 0}, unk_token="?"))
+        words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+        made = PreTrainedTokenizerFast(tokenizer_object=words, chat_template=template)
+        made.save_pretrained(tmp_path / name)
+        return str(tmp_path / name)
+
+    return put

@@ -3,7 +3,6 @@ import json
 import pickle
 import zlib
 
-import pytest
 from dataset_nodes import NODES, loaded
 from refuses import refuses
 
@@ -43,22 +42,10 @@ def test_open_gpqa_shows_no_choice_and_grades_the_text_of_the_right_answer(hub):
     assert [one.reward for one in verdicts] == [1.0, 0.0, 0.0]
 
 
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [
-        (r"so $\boxed{1}$, no, $\boxed{\frac{a}{b}}$.", r"\frac{a}{b}"),
-        (r"$\fbox{7}$", "7"),
-        (r"the answer is $\boxed 3$.", "3"),
-        (r"$\boxed {x}$", "x"),
-        (r"$\boxed{}$", ""),
-        (r"$\boxed{1$", ""),
-        ("none", ""),
-        (r"$\boxed{\{1, 2\}}$", r"\{1, 2\}"),
-        (r"$\boxed{\left\{ 1 \right.}$ or }", r"\left\{ 1 \right."),
-    ],
-)
-def test_last_boxed(text, answer):
-    assert dataset_rows.last_boxed(text) == answer
+def test_the_last_box_is_the_answer_and_may_be_missing():
+    assert dataset_rows.boxed({"solution": r"$\boxed{1}$, no, $\fbox{2}$"}) == {"answer": "2"}
+    for text in ("none", r"$\boxed{}$"):
+        assert dataset_rows.boxed({"solution": text}) == {"answer": ""}
 
 
 def test_amc_answers_are_whole_numbers_and_others_stay():

@@ -47,23 +47,11 @@ def test_conflicting_duplicates_all_go_and_agreeing_ones_stay(local, capsys):
     assert len(load(**node(path=path))) == 5
 
 
-@pytest.fixture
-def tokenizer(tmp_path):
-    """A tokenizer that counts words."""
-    from tokenizers import Tokenizer, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
-
-    words = Tokenizer(models.WordLevel({"?": 0}, unk_token="?"))
-    words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    PreTrainedTokenizerFast(tokenizer_object=words).save_pretrained(tmp_path / "words")
-    return str(tmp_path / "words")
-
-
 def test_long_prompts_are_dropped_by_the_tokenizers_count(local, tokenizer, capsys):
     rows = ours("1", "2", "3")
     rows[1]["problem"] = "one two three four"
     rows[2]["problem"] = "one two three"
-    limits = {"max_prompt_tokens": 3, "tokenizer": tokenizer}
+    limits = {"max_prompt_tokens": 3, "tokenizer": tokenizer("words")}
     path = local(rows)
     assert [p.id for p in load(**node(path=path, **limits))] == ["p0", "p2"]
     assert "1 over 3 tokens" in capsys.readouterr().err

@@ -142,25 +142,19 @@ def test_a_hub_set_of_ones_own_needs_no_file_of_configuration(tmp_path):
     ]
 
 
-def test_a_broken_line_is_named(tmp_path):
-    file = tmp_path / "own.jsonl"
-    file.write_text(json.dumps(ROW) + '\n\n{"id": \n')
-    assert f"{file}, line 3: is not JSON" in refused(file)
-    file.write_text(json.dumps(ROW) + "\n" + "[" * 200_000)
-    assert f"{file}, line 2: is not JSON" in refused(file)
-
-
 @pytest.mark.parametrize(
     "line",
     [
+        '{"id": ',
+        "[" * 200_000,
         '{"id": "b", "problem": "1+1=", "answer": NaN}',
         '{"id": "b", "problem": "1+1=", "answer": -Infinity}',
         '{"id": "b", "problem": "1+1= \\ud800", "answer": "2"}',
     ],
 )
-def test_a_value_that_no_response_can_equal_or_no_file_can_hold_is_named(tmp_path, line):
+def test_a_broken_line_or_a_value_that_no_response_can_equal_is_named(tmp_path, line):
     file = tmp_path / "own.jsonl"
-    file.write_text(json.dumps(ROW) + "\n" + line + "\n")
-    assert f"{file}, line 2: " in refused(file)
+    file.write_text(json.dumps(ROW) + "\n\n" + line + "\n")
+    assert f"{file}, line 3: is not JSON" in refused(file)
     file.write_text('{"id": "a", "problem": "\\ud83d\\ude00", "answer": "2"}\n')  # a whole pair
     assert jsonl(path=str(file))[0].text == "\U0001f600"

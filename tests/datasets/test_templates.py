@@ -54,37 +54,14 @@ def test_code_world_model():
     assert templates.cwm("s", "u") == f"{head}\n\ns{asked}{opened}"
 
 
-def test_every_pair_is_a_prompt():
-    texts = {
-        templates.render(ROW, instruction=instruction, chat=chat)
-        for instruction in templates.INSTRUCTIONS
-        for chat in templates.CHATS
-    }
-    same = 1  # cwm's own words say what `helpful` says, so that `bare` reads alike
-    assert len(texts) == len(templates.INSTRUCTIONS) * len(templates.CHATS) - same
-    assert all("1+1?" in text for text in texts)
-
-
-def tokenizer(folder, template):
-    from tokenizers import Tokenizer
-    from tokenizers.models import WordLevel
-    from transformers import PreTrainedTokenizerFast
-
-    words = Tokenizer(WordLevel({"a": 0, "?": 1}, unk_token="?"))
-    made = PreTrainedTokenizerFast(tokenizer_object=words)
-    made.chat_template = template
-    made.save_pretrained(folder)
-    return str(folder)
-
-
 OF_THE_MODEL = (
     "{% for m in messages %}({{ m.role }}: {{ m.content }}){% endfor %}"
     "{% if add_generation_prompt %}(answer:{% endif %}"
 )
 
 
-def test_the_models_own_template(tmp_path):
-    path = tokenizer(tmp_path / "own@home", OF_THE_MODEL)
+def test_the_models_own_template(tokenizer):
+    path = tokenizer("own@home", OF_THE_MODEL)
     node = templates.of_model({"chat": "model", "rows": 2}, path, None)
     assert node == {"chat": f"model:{path}", "rows": 2}
     text = templates.render(ROW, instruction="boxed_system", chat=node["chat"])
@@ -93,8 +70,8 @@ def test_the_models_own_template(tmp_path):
     assert text == "(user: 1+1?\nA. 1\nB. 2)(answer:"
 
 
-def test_a_template_that_is_not_there(tmp_path):
-    path = tokenizer(tmp_path, None)
+def test_a_template_that_is_not_there(tmp_path, tokenizer):
+    path = tokenizer("words")
     with pytest.raises(UserError, match="its tokenizer has no template; use one of"):
         templates.render(ROW, instruction="bare", chat=f"model:{path}")
     with refuses("model.path", tmp_path / "none"):

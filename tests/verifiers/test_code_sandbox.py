@@ -338,14 +338,6 @@ def test_a_machine_whose_system_calls_are_not_known_is_refused():
         seccomp.program("sparc")
 
 
-def test_where_the_sandbox_cannot_work_its_tests_are_skipped_and_say_why(monkeypatch):
-    def broken():
-        raise UserError("no libpython")
-
-    monkeypatch.setattr(sandbox, "require_bwrap", broken)
-    assert code_cases.cannot() == "no libpython"
-
-
 def test_it_works_wherever_bubblewrap_does():
     """Or all other tests of it would be skipped, and nobody would know."""
     known = ("bwrap is not installed", "bubblewrap cannot isolate", "verifier=code: needs Linux")

@@ -78,22 +78,17 @@ OTHERWISE = {"mmlu_pro-4783#0": None, "mmlu_pro-5886#0": None, "mmlu_pro-6718#0"
 OTHERWISE |= {"mmlu_pro-6197#0": "B", "mmlu_pro-8977#0": "B", "mmlu_pro-9151#0": "I"}
 
 
-@pytest.fixture(scope="module")
-def outputs() -> list[dict]:
-    return [row for row in rows("verifier_cases") if row["source"] == "mmlu_pro_outputs"]
-
-
-def test_mmlu_pro_outputs_have_the_authors_verdicts(outputs):
+def test_mmlu_pro_outputs_have_the_authors_verdicts():
+    outputs = [row for row in rows("verifier_cases") if row["source"] == "mmlu_pro_outputs"]
     counts = {convention: Counter() for convention in CONVENTIONS}
     for row in outputs:
         for convention, counted in counts.items():
             verdict = verify(row["response"], reference(row), convention=convention)
             counted[verdict.outcome] += 1
-            if convention != "lm_eval":
-                read = OTHERWISE if convention == "ours" else {}
-                assert (verdict.outcome == "correct") == row["correct"], (row["id"], convention)
-                assert verdict.parsed == read.get(row["id"], row["extracted_2level"]), row["id"]
-    printed = {"ours": (171, 208, 63), "mmlu_pro": (171, 209, 62), "lm_eval": (170, 209, 63)}
+            read = OTHERWISE if convention == "ours" else {}
+            assert (verdict.outcome == "correct") == row["correct"], (row["id"], convention)
+            assert verdict.parsed == read.get(row["id"], row["extracted_2level"]), row["id"]
+    printed = {"ours": (171, 208, 63), "mmlu_pro": (171, 209, 62)}
     for convention, counted in counts.items():  # as docs/verifiers.md prints them
         outcomes = ("correct", "wrong", "unparsed")
         assert counted == dict(zip(outcomes, printed[convention], strict=True))
@@ -103,34 +98,13 @@ TEXTS = ["answer: ", "Answer:", "answer is ", "answer is (", "B", "(D) ", "J)", 
 TEXTS += ["Bo", ".", "The answer is ", ": ", "Vitamin C!", "\n\n", "no", "A", "The best answer is "]
 
 
-def random_texts(n: int) -> list[str]:
-    rng = random.Random(0)
-    return ["".join(rng.choices(TEXTS, k=rng.randint(1, 9))) for _ in range(n)]
-
-
 def test_levels_of_mmlu_pro_equal_the_authors_quadratic_patterns():
     """compute_accuracy.py and evaluate_from_local.py of TIGER-AI-Lab/MMLU-Pro."""
-    answered = 0
-    for text in random_texts(5000):
+    rng, answered = random.Random(0), 0
+    for _ in range(5000):
+        text = "".join(rng.choices(TEXTS, k=rng.randint(1, 9)))
         two = re.search(r"answer is \(?([A-J])\)?", text)
         two = two or re.search(r".*[aA]nswer:\s*([A-J])", text)
         assert verify(text, TEN, convention="mmlu_pro").parsed == (two and two[1]), text
         answered += two is not None
     assert answered > 1000
-
-
-def test_the_convention_of_lm_eval_equals_its_own_filter(outputs):
-    """Its filter and pattern as the task file of the installed version gives them."""
-    pytest.importorskip("lm_eval")
-    from lm_eval.filters.extraction import RegexFilter
-    from lm_eval.tasks import __file__ as tasks
-    from lm_eval.tasks._yaml_loader import load_yaml
-
-    task = load_yaml(Path(tasks).parent / "mmlu_pro/_default_template_yaml", resolve_func=False)
-    arguments = dict(task["filter_list"][0]["filter"][0])
-    assert arguments.pop("function") == "regex"
-    texts = [row["response"] for row in outputs] + random_texts(1000)
-    answers = RegexFilter(**arguments).apply([[text] for text in texts], [{}] * len(texts))
-    parsed = [verify(text, TEN, convention="lm_eval").parsed for text in texts]
-    assert parsed == [None if answer == "[invalid]" else answer for (answer,) in answers]
-    assert len(set(parsed)) == 11

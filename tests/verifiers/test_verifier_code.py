@@ -82,7 +82,6 @@ def test_ways_to_read_and_write(program):
     ],
 )
 def test_comparison_of_output(output, expected, same):
-    assert (verifier._different_lines(output, expected) is None) == same
     program = f"import sys\nsys.stdout.buffer.write({output.encode()!r})"
     assert judge(program, [("", expected)]).reward == same
 
@@ -192,11 +191,6 @@ def test_a_strict_format_wants_a_closed_thought_and_a_fence(response, strict, op
     assert verifier.verify("print(1)", reference(), strict=True).outcome == "unparsed"
 
 
-def test_no_program_is_unparsed():
-    for text in ("I cannot.", "\ud800\0"):
-        assert verifier.verify(text, reference()).outcome == "unparsed"
-
-
 def test_response_survives_its_own_fence():
     for program in ("x\n", "s = '```'", "'''\n````\n'''"):
         assert verifier.extract(verifier.response({"code": program})).strip() == program.strip()
@@ -224,8 +218,6 @@ def test_livecodebench_rows():
     private = [{"input": "é", "output": "4", "testtype": "stdin"}]
     both = [("1", "2"), ("é", "4")]
     assert read_tests(hub(json.dumps(private))) == both
-    plain = base64.b64encode(zlib.compress(json.dumps(private).encode())).decode()
-    assert read_tests(hub(plain)) == both
     for protocol in range(6):
         assert read_tests(hub(packed(json.dumps(private, ensure_ascii=False), protocol))) == both
     row = hub("", metadata='{"func_name": "f"}')

@@ -73,7 +73,7 @@ def test_a_sum_has_the_first_verdict_and_the_weighted_rewards(response, outcome,
 
 
 def test_the_options_of_a_part_reach_it():
-    parts = [CHOICE | {"convention": "lm_eval", "weight": 2}, FORMAT | {"opened": True}]
+    parts = [CHOICE | {"convention": "mmlu_pro", "weight": 2}, FORMAT | {"opened": True}]
     assert combine.verify("x</think>\\boxed{B}", GOLD, parts=parts).reward == 0.5
     assert combine.verify("x</think>the answer is B", GOLD, parts=parts).reward == 2.5
 

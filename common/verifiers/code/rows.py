@@ -104,7 +104,7 @@ def _taco(text: str | dict) -> tuple[list[dict], str | None]:
 
 def _private(text: str | None) -> list[dict]:
     """Return LiveCodeBench's private tests from JSON, or from base64 of zlib of a pickle of one
-    JSON string (or of the JSON itself).
+    JSON string.
 
     The pickle is never loaded: its opcodes are listed, which runs nothing, and only one string and
     the marks around it are accepted.
@@ -120,8 +120,6 @@ def _private(text: str | None) -> list[dict]:
         raise ValueError(f"private_test_cases is neither JSON nor base64: {error}") from None
     if unpacker.unconsumed_tail:
         raise ValueError(f"private_test_cases unpacks to more than {LARGEST} bytes")
-    if packed.lstrip().startswith(b"["):
-        return json.loads(packed)
     around = {"PROTO", "FRAME", "MEMOIZE", "BINPUT", "LONG_BINPUT", "PUT", "STOP"}
     texts = []
     for operation, argument, _ in pickletools.genops(packed):

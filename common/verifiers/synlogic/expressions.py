@@ -96,7 +96,6 @@ def math_path(text: str, answer: Any, puzzle: dict) -> str:
 
 
 def equation(text: str) -> str:
-    """Return the last equation between whole numbers in the text, without spaces."""
     equations = EQUATION.findall(_plain(text))
     if not equations:
         raise Unparsed("no equation between whole numbers")

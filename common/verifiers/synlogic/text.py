@@ -37,7 +37,6 @@ def name(text: str) -> str:
 
 
 def names(text: str) -> str:
-    """Return a set of names, in alphabetical order, joined by commas."""
     return ",".join(sorted({name(part) for part in COMMA.split(tidy(text)) if part.strip()}))
 
 
@@ -80,7 +79,6 @@ def brackets(text: str) -> str:
 
 
 def position(text: str) -> str:
-    """Return the one whole number of the answer."""
     numbers = WHOLE.findall(tidy(text))
     if len(numbers) != 1:
         raise Unparsed("not one whole number")
