@@ -67,7 +67,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from common.claims.file import CLUSTER, PRIMARY, PUBLISHED, SCOPES, Claim, load
+from common.claims.file import CLUSTER, PRIMARY, PUBLISHED, SCOPES, Claim
 from common.claims.forms import Count, Form
 from common.claims.gaps import GAPS, Gap, interval_text, power_text, row
 from common.claims.select import Counts, Found, Missing, Refused, indexed, select, tidy, words
@@ -75,7 +75,6 @@ from common.claims.single import ONE_RUN
 from common.errors import UserError
 from common.metrics.bootstrap import benjamini_hochberg, holm
 
-__all__ = ["GAPS", "SCOPES", "judge", "load"]
 NOT_RUN, NOT_CLAIMED = "not run", "not claimed here"
 NOT_ENGAGED = "mechanism not engaged"
 WITHOUT = (NOT_RUN, NOT_CLAIMED)  # verdicts that rest on no number

@@ -100,13 +100,12 @@ def at_step(spec: Spec, rows: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of each cell and seed at its table's step; the earliest of equal peaks."""
     parts = []
     for table, part in rows.groupby("table", sort=False, dropna=False):
-        chosen = spec.steps.get(str(table), "last")
+        chosen = spec.steps.get(str(table))
         if isinstance(chosen, int):
             part = part[part["step"].isin([0, chosen])]  # 0: a model that was not trained
         cell = [part[name] for name in (*CELL, "seed")]
         steps = part["step"].fillna(-1)
-        scores = {"peak": part["value"], "peak of average": _means(spec, part)}
-        score = scores.get(str(chosen), steps)
+        score = _means(spec, part) if chosen == "peak of average" else steps
         part = part[score == score.groupby(cell, dropna=False).transform("max")]
         steps = steps[part.index]
         first = steps.groupby([part[name] for name in (*CELL, "seed")], dropna=False)

@@ -11,7 +11,7 @@ left out; everything else is still compared.
 """
 
 import sys
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
 
@@ -19,14 +19,14 @@ import pandas as pd
 from rich.console import Console
 
 from common.claims import judge
-from common.claims.file import Claim, load
+from common.claims.file import SCOPES, Claim, load
 from common.claims.kinds import kinds
 from common.claims.select import Counts, indexed
 from common.comparison import cells
 from common.comparison.cells import with_best, with_sampling
 from common.comparison.confirmed import confirmed, instead
 from common.comparison.frontier import AT_EQUAL, BASE, GRPO, at_equal_accuracy
-from common.comparison.gains import COLUMNS, gains
+from common.comparison.gains import gains
 from common.comparison.gather import (
     CLUSTER,
     LAPTOP,
@@ -66,14 +66,13 @@ class Comparison:
     verdicts: pd.DataFrame  # those of claims.judge, with <scope>_state
     gaps: pd.DataFrame  # the comparisons behind the verdicts, claims.GAPS
     cells: pd.DataFrame  # every printed cell, cells.COLUMNS
-    summary: pd.DataFrame  # printed rows, and means over seeds of both rerun scopes
+    summary: pd.DataFrame  # means over seeds of both rerun scopes
     notes: pd.DataFrame  # the paper's inconsistencies
     runs: pd.DataFrame  # provenance.COLUMNS
     left_out: list[str]
     cluster: Gathered  # cluster runs, without rows that two runs give for one cell
     found: dict[str, Gathering]  # what was gathered of the paper's runs and of the study's
-    # the gain of every printed pair of method and baseline, gains.COLUMNS
-    gains: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=COLUMNS))
+    gains: pd.DataFrame  # the gain of every printed pair of method and baseline, gains.COLUMNS
 
 
 def main(words: list[str]) -> None:
@@ -102,12 +101,11 @@ def compare(spec: Spec, root: Path) -> None:
     sweep(folder)
     for paper, runs in result.found.items():
         runs.write(root, paper)
-    rerun = result.summary["scope"] != "published"  # the printed numbers are in published/
     tables = {
         "claims": result.verdicts,
         "gaps": result.gaps,
         "cells": result.cells[result.cells["rerun"].notna()],
-        "comparison": result.summary[rerun],
+        "comparison": result.summary,
     }
     tables |= {"gains": result.gains} if result.gains["rerun"].notna().any() else {}
     for name, table in tables.items():
@@ -147,7 +145,7 @@ def assess(spec: Spec, root: Path) -> Comparison:
     verdicts, gaps = instead(verdicts, gaps, again)
     runs, more = together([runs, again.runs]), [*more, *again.left_out]
     states = provenance.states_of(runs)
-    for scope in judge.SCOPES:
+    for scope in SCOPES:
         numbers = "computed" if scope in RERUNS else ""  # a number without a run
         verdicts[f"{scope}_state"] = [
             provenance.of_runs(ids, states) or ("" if verdict in judge.WITHOUT else numbers)
@@ -163,7 +161,7 @@ def assess(spec: Spec, root: Path) -> Comparison:
         gaps=gaps,
         gains=gains(spec, printed, shown[CLUSTER], counts[CLUSTER]),
         cells=cells.compare_cells(spec, printed, read[CLUSTER].rows, spec.exact(root), runs),
-        summary=summary({"published": printed, **shown}, runs),
+        summary=summary(shown, runs),
         notes=pd.read_csv(listed, keep_default_na=False) if listed.exists() else pd.DataFrame(),
         runs=runs,
         left_out=list(dict.fromkeys([*left_out, *more])),
@@ -250,26 +248,22 @@ def methods_of(stated: list[Claim]) -> set[str]:
 
 
 def summary(rows: dict[str, pd.DataFrame], runs: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per cell and scope: printed numbers, and reruns as the mean over seeds, with
-    its standard error, at the last step or, on a cluster, at the step of the cell."""
-    frames, states = [], provenance.states_of(runs)
+    """Return one row per cell and scope: the mean over seeds with its standard error, at the last
+    step or, on a cluster, at the step of the cell."""
+    columns = ["scope", *KEY[:-1], "value", "unit", "stderr", "n_seeds", "run_ids", "state"]
+    frames, states = [pd.DataFrame(columns=columns)], provenance.states_of(runs)
     for scope, frame in rows.items():
         if frame.empty:
             continue
-        if scope in RERUNS:
-            if scope == LAPTOP:
-                last = frame.groupby("run_id")["step"].transform("max")
-                frame = frame[frame["step"].fillna(-1) == last.fillna(-1)]
-            frame = frame.groupby(KEY, dropna=False, sort=False)
-            frame = frame.agg(
-                value=("value", "mean"),
-                stderr=("value", "sem"),
-                n_seeds=("value", "size"),
-                run_ids=("run_id", lambda x: ";".join(dict.fromkeys(x.astype(str)))),
-            ).reset_index()
-            frame["state"] = [provenance.of_runs(ids, states) for ids in frame["run_ids"]]
-        frames.append(frame.assign(scope=scope))
-    columns = ["scope", *KEY[:-1], "value", "unit", "stderr", "n_seeds", "run_ids", "state"]
-    table = pd.concat(frames, ignore_index=True).reindex(columns=columns)
-    text = table[["run_ids", "state"]].astype(object).fillna("")
-    return table.assign(run_ids=text["run_ids"], state=text["state"])
+        if scope == LAPTOP:
+            last = frame.groupby("run_id")["step"].transform("max")
+            frame = frame[frame["step"].fillna(-1) == last.fillna(-1)]
+        means = frame.groupby(KEY, dropna=False, sort=False).agg(
+            value=("value", "mean"),
+            stderr=("value", "sem"),
+            n_seeds=("value", "size"),
+            run_ids=("run_id", lambda x: ";".join(dict.fromkeys(x.astype(str)))),
+        )
+        state = [provenance.of_runs(ids, states) for ids in means["run_ids"]]
+        frames.append(means.reset_index().assign(state=state, scope=scope))
+    return together(frames)[columns]

@@ -148,15 +148,8 @@ def _require_new(root: Path, paper: str, counts: pd.DataFrame, own: set[Path]) -
 
 def _named(about: dict, counts: pd.DataFrame) -> tuple[str, dict]:
     row = counts[RUN].iloc[0].to_dict()
-    config = {
-        "paper": about["paper"],
-        "scope": about["scope"],
-        "table": row["table"],
-        "model": {"name": row["model"]},
-        "label": row["method"],
-        "seed": int(row["seed"]),
-        "imported": about["imported"],
-    }
+    config = about | {"table": row["table"], "model": {"name": row["model"]}}
+    config |= {"label": row["method"], "seed": int(row["seed"])}
     readable = re.sub(r"[^\w.+-]+", "-", f"{row['model']}-{row['method']}")[-60:].strip("-.")
     return f"imported-{readable}-s{config['seed']}-{config_hash(config)}", config
 

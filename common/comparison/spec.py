@@ -1,8 +1,8 @@
 """What a paper's comparison consists of: papers/<paper>/compare.yaml, whose keys are the fields of
-`Stated`. Functions are named there by their dotted paths."""
+`Spec` but `paper`. Functions are named there by their dotted paths."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Annotated, Any, Literal
 
@@ -86,9 +86,10 @@ class Plot:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stated:
-    """What compare.yaml states: what is compared with what, and under which names."""
+class Spec:
+    """What is compared with what, and under which names."""
 
+    paper: str
     title: str
     # further result rows, from theory and simulation: of the root
     own_rows: Function
@@ -102,10 +103,10 @@ class Stated:
     # printed cells made of several runs: table, printed metric, how, metric of the runs
     joined: list[tuple[str, str, Literal["min", "max", "mean"], str]] = field(default_factory=list)
     metrics: dict[str, str] = field(default_factory=dict)  # our metric -> as printed
-    # printed table -> the training step that its cells are read at. "peak": the best step of each
-    # cell; "peak of average": the best step of its run by the mean over the benchmarks of
-    # `averages`; a table that is left out is read at the last step
-    steps: dict[str, int | Literal["last", "peak", "peak of average"]] = field(default_factory=dict)
+    # printed table -> the training step that its cells are read at. "peak of average": the best
+    # step of its run by the mean over the benchmarks of `averages`; a table that is left out is
+    # read at the last step
+    steps: dict[str, int | Literal["peak of average"]] = field(default_factory=dict)
     # the paper's figures of cluster rows: name -> what is drawn
     figures: dict[str, Plot] = field(default_factory=dict)
     # the others: name -> function (root, cells with step and n_samples, Gathered cluster runs) ->
@@ -125,27 +126,21 @@ class Stated:
     own_problems: dict[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Spec(Stated):
-    """What compare.yaml states, with the sizes of `evaluated` among its `problems`."""
-
-    paper: str
-
-
 @cache
 def spec_of(paper: str) -> Spec:
-    """Return papers/<paper>/compare.yaml. Raises UserError for a wrong key, value or function."""
+    """Return papers/<paper>/compare.yaml, with the sizes of `evaluated` among its `problems`.
+    Raises UserError for a wrong key, value or function."""
     path = ROOT / "papers" / paper / "compare.yaml"
-    given = read(path)
+    given = read(path) | {"paper": paper}
     try:
-        stated = strict(Stated, given)
+        stated = strict(Spec, given)
     except UserError as error:
         raise UserError(f"{path}: {error}") from error
     sizes = {
         name: read(ROOT / "configs" / "eval" / f"{file}.yaml")["prompts"]["kept"]
         for name, file in stated.evaluated.items()
     }
-    return Spec(**vars(stated) | {"problems": sizes | stated.problems}, paper=paper)
+    return replace(stated, problems=sizes | stated.problems)
 
 
 def matches(frame: pd.DataFrame, where: Where) -> pd.Series:

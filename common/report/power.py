@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.claims.file import CLUSTER, PUBLISHED
-from common.claims.judge import judge, load
+from common.claims.file import CLUSTER, PUBLISHED, load
+from common.claims.judge import judge
 from common.comparison.calibrate import KINDS, NONE, TRUE, stored
 from common.comparison.published import published, reruns_of
 from common.comparison.spec import matches

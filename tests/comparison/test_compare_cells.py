@@ -97,7 +97,7 @@ def test_the_counts_give_the_spread_over_samples():
 
 
 def test_a_printed_best_is_of_the_counts_with_the_plain_reading_beside_it():
-    spec = replace(PLAIN, metrics={"best@2": "PASS@2"}, steps={"t": "peak"})
+    spec = replace(PLAIN, metrics={"best@2": "PASS@2"})
     name = {"table": "t", "model": "m", "method": "A", "benchmark": "b", "seed": 0}
     drawn = {10: [2, 0], 20: [1, 1]}  # pass@2: 50 and 100; best@2: 50 and 75
     counts = pd.concat(
@@ -285,7 +285,7 @@ def test_cluster_runs_stand_for_printed_cells(result):
     assert cell(result, metric="pass@256")["notes"] == "INC006"
     claims = result.verdicts.set_index("id")
     assert claims["published"]["focal_grpo"] == "holds"
-    assert set(result.summary["scope"]) == {"published", "cluster"}
+    assert set(result.summary["scope"]) == {"cluster"}
 
 
 @pytest.mark.sweep
@@ -348,7 +348,7 @@ def curve(values: dict[int, float], benchmark="b") -> pd.DataFrame:
     return pd.concat(frames).assign(benchmark=benchmark, k=1, unit="percent", table="t1")
 
 
-def test_a_table_is_of_its_step_its_peak_or_the_peak_of_its_average():
+def test_a_table_is_of_its_step_or_the_peak_of_its_average():
     rows = pd.concat(
         [curve({50: 30.0, 100: 30.0, 150: 10.0}), curve({50: 10.0, 100: 40.0, 150: 50.0}, "c")],
         ignore_index=True,
@@ -359,10 +359,9 @@ def test_a_table_is_of_its_step_its_peak_or_the_peak_of_its_average():
         spec = replace(PLAIN, averages={"Avg": ["b", "c"]}, **more)
         return cells.at_step(spec, rows).set_index("benchmark")["step"].to_dict()
 
-    assert chosen(None) == chosen("last") == {"b": 150, "c": 150}
+    assert chosen(None) == {"b": 150, "c": 150}
     assert chosen(50) == {"b": 50, "c": 50}
     assert chosen(75) == {}  # not the nearest
-    assert chosen("peak") == {"b": 50, "c": 150}  # of equal ones the earliest
     assert chosen("peak of average") == {"b": 100, "c": 100}  # means 20, 35, 30
     untrained = cells.at_step(replace(PLAIN, steps={"t1": 100}), curve({0: 5.0}))
     assert untrained["step"].tolist() == [0]

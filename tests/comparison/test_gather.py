@@ -11,7 +11,7 @@ from claim_rows import order, verdict
 from made_up_runs import made_up_counts, made_up_run
 from tiny import ROOT
 
-from common.claims.judge import load as claims_of
+from common.claims.file import load as claims_of
 from common.comparison.compare import assess, methods_of, summary
 from common.comparison.gather import LAPTOP, STUDY, gather, gathered, of_study
 from common.comparison.lines import placed

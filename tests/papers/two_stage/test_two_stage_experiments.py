@@ -6,7 +6,7 @@ import pytest
 from printed import printed
 from tiny import ROOT
 
-from common.claims.judge import load as load_claims
+from common.claims.file import load as load_claims
 from common.comparison.spec import spec_of
 from common.config.compose import compose
 from common.config.strict import strict
