@@ -93,7 +93,7 @@ def week(papers: list[Paper], reference: Path) -> str:
     """Return the table of docs/cluster-week.md from gpu_hours.csv (rlvr_papers/docs.py): what
     reruns take and recognise, with one seed and with three, and how many of their trainings end in
     a week, each on its profile's GPUs and as long as the mean."""
-    titles, lines = {one.name: one.title for one in papers}, []
+    titles, lines = {one.name: one.about.paper for one in papers}, []
     stored = pd.read_csv(reference / "gpu_hours.csv")
     for (paper, part), rows in stored.groupby(["paper", "part"], sort=False):
         line = [titles[paper], "all" if part == "all" else table_title(part)]

@@ -35,11 +35,7 @@ class JudgedClaim(Claim):
 @dataclass(frozen=True)
 class Paper:
     name: str
-    title: str
-    arxiv: str
-    brief: str  # its idea in a few words
-    says: str
-    figures: dict[str, str]  # captions
+    about: About
     claims: list[JudgedClaim]
 
     @property
@@ -72,7 +68,7 @@ def paper(name: str, home: Path, folder: Path) -> Paper:
             findings[scope] = ClaimVerdict(row[scope] or UNCLAIMED, *said, row[f"{scope}_state"])
         found.append(JudgedClaim(**vars(claim), kind=row["kind"], findings=findings, yours={}))
     about = about or About(paper=name, arxiv="", brief="", says="")
-    return Paper(name, about.paper, about.arxiv, about.brief, about.says, about.figures, found)
+    return Paper(name, about, found)
 
 
 def beside(stored: Paper, yours: Paper) -> Paper:

@@ -50,7 +50,7 @@ def test_a_week_holds_whole_trainings_on_whole_nodes(tmp_path):
     three = one | {"seeds": 3, "trainings": 30, "low": 4032.0, "high": 4032.0, "recognised": np.nan}
     wide = [row | {"part": "all", "gpus": 32} for row in (one, three)]
     pd.DataFrame([one, three, *wide]).to_csv(tmp_path / "gpu_hours.csv", index=False)
-    text = readme.week([SimpleNamespace(name="p", title="P")], tmp_path)
+    text = readme.week([SimpleNamespace(name="p", about=SimpleNamespace(paper="P"))], tmp_path)
     head, _, *lines = ([x.strip() for x in y.split("|")[1:-1]] for y in text.splitlines())
     table1, all_of_it = lines
     assert len(head) == len(table1)

@@ -73,7 +73,7 @@ def test_claims_have_what_they_were_decided_on(tmp_path):
     gaps = pd.DataFrame([gap(), gap("theory", claim="exact"), gap("toy_1", claim="toys")])
     found = kinds(load(home / "p" / "claims.yaml"), gaps, {"strong"})
     assert found == ON | {"written_later": ""}
-    assert (paper.title, paper.arxiv, paper.brief) == ("P", "1234.5678", "an idea")
+    assert (paper.about.paper, paper.about.arxiv) == ("P", "1234.5678")
     assert [claim.id for claim in paper.headlines] == ["rl"]
     found = {claim.id: claim.findings["laptop"].word for claim in paper.claims}
     assert found == WORDS | {"silent": "not claimed here"}
