@@ -25,24 +25,23 @@ def resampled_means(values: np.ndarray, *, draws: int, seed: int) -> np.ndarray:
     return times @ values / problems
 
 
-def percentile_interval(means: np.ndarray, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-    """Return lower and upper bound of each column of (draws, K), ignoring NaN; both are NaN where
-    all draws are alike, without spread to judge by.
+def percentile_interval(means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ends of the 95 % interval of each column of (draws, K), ignoring NaN; both are NaN
+    where all draws are alike, without spread to judge by.
 
     This plain percentile interval is too short by about sqrt(1 - 1/P) with P problems; with few
     problems prefer an interval with a t distribution (`paired.two_way_interval`).
     """
-    tail = 50 * (1 - level)
     least, most = np.nanmin(means, axis=0), np.nanmax(means, axis=0)
     alike = most - least <= 1e-9 * np.abs(most)  # only rounding
-    low, high = np.where(alike, np.nan, np.nanpercentile(means, [tail, 100 - tail], axis=0))
+    low, high = np.where(alike, np.nan, np.nanpercentile(means, [2.5, 97.5], axis=0))
     return low, high
 
 
-def wilson_interval(share: ArrayLike, n: int, z: float = 1.959964) -> tuple[np.ndarray, np.ndarray]:
+def wilson_interval(share: ArrayLike, n: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the 95 % interval of a share in [0, 1] of n trials (Wilson 1927). It has a width where
     all or none succeed: none of 30 gives 0 to 0.114."""
-    share = np.asarray(share, dtype=float)
+    share, z = np.asarray(share, dtype=float), 1.959964
     middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
     return (middle - half).clip(0, share), (middle + half).clip(share, 1)

@@ -59,10 +59,10 @@ class Interval:
         known = self.stderr > 0
         return float(stdtr(self.df, (self.value - effect) / self.stderr)) if known else np.nan
 
-    def detectable(self, power: float = 0.8) -> float:
-        """Return the minimum detectable difference, (t_df(0.975) + t_df(power)) stderr: how far the
-        truth must be from the null for p < 0.05 in a share `power` of repetitions."""
-        return float((stdtrit(self.df, 0.975) + stdtrit(self.df, power)) * self.stderr)
+    def detectable(self) -> float:
+        """Return the minimum detectable difference, (t_df(0.975) + t_df(0.8)) stderr: how far the
+        truth must be from the null for p < 0.05 in 80 % of repetitions."""
+        return float((stdtrit(self.df, 0.975) + stdtrit(self.df, 0.8)) * self.stderr)
 
 
 def of_variance(value: float, variance: float, df: float) -> Interval:

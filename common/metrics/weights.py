@@ -7,7 +7,6 @@ called, so that at most one block of a large matrix is in memory. Its properties
     s          singular values, largest first
     r1         s_1^2 / ||W||_F^2, the rank-1 fraction (Sec. 4.2)
     s1/s2      Fig. 5
-    stable rank  ||W||_F^2 / s_1^2 = 1 / r1
     srank_d    min{k: sum_{i<=k} s_i / sum_i s_i >= 1 - d} (Fig. 5, Kumar et al. 2020)
     u, v       leading left and right singular vectors; their signs are arbitrary
 
@@ -52,10 +51,6 @@ class Svd:
         """r_1; NaN for a zero matrix."""
         return float(self.s[0] ** 2 / self.energy) if self.energy > 0 else np.nan
 
-    @property
-    def stable_rank(self) -> float:
-        return 1 / self.rank1
-
     def srank(self, delta: float) -> float:
         """Return srank_delta; NaN if not all singular values are known, or if all are 0."""
         total = self.s.sum()
@@ -64,14 +59,19 @@ class Svd:
         return float(1 + np.searchsorted(self.s.cumsum() / total, 1 - delta - 1e-12))
 
 
-def full(blocks: Blocks) -> Svd:
+def full(blocks: Blocks, *, wide: bool) -> Svd:
     """Return all singular values and the leading vectors, from the eigenvalues of W^T W, or of W
-    W^T if W is wide, in float64. Singular values below about 1e-8 s_1 are rounding errors.
+    W^T if W is wide, in float64. Singular values below about 1e-8 s_1 are rounding errors. `wide`:
+    whether W has fewer rows than columns.
 
     Memory: a block of a tall matrix or the whole of a wide one, and four squares of the shorter
     side.
     """
-    gram, wide = _gram(blocks)
+    if wide:
+        whole = np.concatenate([*blocks()]).astype(np.float64)
+        gram = whole @ whole.T
+    else:
+        gram = sum(block.T @ block for block in (x.astype(np.float64) for x in blocks()))
     values, vectors = np.linalg.eigh(gram)
     s = np.sqrt(np.maximum(values[::-1], 0.0))
     top = vectors[:, -1] * (s[0] > 0)  # a zero matrix has no direction
@@ -127,32 +127,6 @@ def half_energy(u: np.ndarray) -> float:
     """Return the least share of the entries that holds half of ||u||^2 (Sec. 15.1: about 22 %)."""
     squares = np.sort(np.square(u, dtype=np.float64))[::-1].cumsum()
     return float((1 + np.searchsorted(squares, squares[-1] / 2)) / len(u))
-
-
-def _gram(blocks: Blocks) -> tuple[np.ndarray, bool]:
-    """Return (W^T W, False), or (W W^T, True) if W has fewer rows than columns; float64."""
-    held, gram, rows = [], None, 0
-    columns = next(blocks()).shape[1]
-    for block in blocks():
-        rows += len(block)
-        if gram is None and rows < columns:
-            held.append(block)  # wide so far: at most a square of the shorter side
-            continue
-        if gram is None:
-            gram = np.zeros((columns, columns))
-            for early in held:
-                _add_square(gram, early)
-            held = []
-        _add_square(gram, block)
-    if gram is not None:
-        return gram, False
-    whole = np.concatenate(held).astype(np.float64)
-    return whole @ whole.T, True
-
-
-def _add_square(gram: np.ndarray, block: np.ndarray) -> None:
-    block = block.astype(np.float64)
-    gram += block.T @ block
 
 
 def _gram_times(blocks: Blocks, basis: np.ndarray) -> np.ndarray:

@@ -19,15 +19,11 @@ SHOWN = {  # title -> column -> name
 
 def draw(root: Path) -> None:
     """Draw Fig. 3 left, and Table 11, if `root` has their table: rho_perp of right and wrong tokens
-    by the checkpoint's step, and the ratio of their residual norms next to its baseline.
-
-    The direction is that of the batch gradient.
-    """
+    by the checkpoint's step, and the ratio of their residual norms next to its baseline."""
     path = root / "fade" / "hidden_states" / "residuals.csv"
     if not path.exists():
         return
-    rows = pd.read_csv(path)
-    drawn = rows[rows.direction == "gradient"].sort_values("step")
+    drawn = pd.read_csv(path).sort_values("step")
     figure, axes = panels(2, width=3.4, height=3.2)
     for axis, (title, names) in zip(axes[0], SHOWN.items(), strict=True):
         for (column, name), color in zip(names.items(), COLORS, strict=False):

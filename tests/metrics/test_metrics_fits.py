@@ -40,8 +40,8 @@ def test_bootstrap_of_two_problems_by_hand():
 
 
 def test_a_bootstrap_interval_is_of_percentiles():
-    bounds = percentile_interval(np.arange(101.0)[:, None], 0.9)
-    np.testing.assert_allclose(bounds, [[5], [95]])
+    bounds = percentile_interval(np.arange(1001.0)[:, None])
+    np.testing.assert_allclose(bounds, [[25], [975]])
     thirds = resampled_means(np.full((70, 1), 100 / 3), draws=50, seed=0)
     assert np.isnan(percentile_interval(thirds)).all()  # they differ by rounding alone
 

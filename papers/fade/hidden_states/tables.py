@@ -1,12 +1,13 @@
 """Similarity of hidden states among right and among wrong responses, in checkpoints of any size
 that answer an experiment's training prompts (FADE Sec. 15.1, 15.2; Fig. 3 left, Tables 10, 11).
 
-results_dir/fade/hidden_states/residuals.csv has a row for each checkpoint and direction u:
-rho_perp, residual norms and their baseline. u is the leading right singular vector of the batch
-gradient with A = r - rbar (as in the text of Sec. 15.1) or of the states (as in its footnote).
+results_dir/fade/hidden_states/residuals.csv has a row for each checkpoint: rho_perp, residual norms
+and their baseline. Their direction u is the leading right singular vector of the batch gradient
+with A = r - rbar, as in the text of Sec. 15.1. Its footnote has that of the states.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -51,13 +52,13 @@ def run(config: States, progress: bool = False) -> Path:
     x = load(config.of, "fade")
     prompts = resolve(unfiltered(x.data.train), "data.train")()[: config.prompts]
     given = track(checkpoints_of(config.checkpoints), "hidden states", disable=not progress)
-    rows = [row for one in given for row in measured(config, one, x, prompts)]
-    write_csv(folder / "residuals.csv", pd.DataFrame(rows))
+    rows = pd.DataFrame([measured(config, one, x, prompts) for one in given])
+    write_csv(folder / "residuals.csv", rows)
     return folder
 
 
-def measured(config: States, one: Checkpoint, x: Experiment, prompts: list) -> list[dict]:
-    """Return the rows of one checkpoint; `x` has the verifier and the longest response."""
+def measured(config: States, one: Checkpoint, x: Experiment, prompts: list) -> dict:
+    """Return the row of one checkpoint; `x` has the verifier and the longest response."""
     from common.models.load import load_model
     from common.verifiers.guard import judges
 
@@ -77,13 +78,11 @@ def measured(config: States, one: Checkpoint, x: Experiment, prompts: list) -> l
     at_once = max(1, int(config.block_mb * 2**17 / policy.lm_head.weight.shape[0]))
     weighted = formulas.weightings(found.A, found.correct, config.seed)
     sums = formulas.outer_sums(errors(policy.lm_head, found, at_once), found.h, weighted)
-    gradient, states = decomposed(sums.pop("gradient")), decomposed(found.h)
-    rows = []
-    for name, u in (("gradient", gradient.v), ("states", states.v)):
-        numbers = formulas.compare(sums, found.h, found.correct, u)
-        rows.append(one.about() | {"direction": name, "r1": gradient.rank1} | numbers)
-    return rows
+    gradient = decomposed(sums.pop("gradient"))
+    numbers = formulas.compare(sums, found.h, found.correct, gradient.v)
+    return one.about() | {"r1": gradient.rank1} | numbers
 
 
 def decomposed(matrix: np.ndarray) -> weights.Svd:
-    return weights.full(lambda: iter(np.array_split(matrix, -(-len(matrix) // 8192))))
+    blocks = partial(np.array_split, matrix, -(-len(matrix) // 8192))
+    return weights.full(blocks, wide=matrix.shape[0] < matrix.shape[1])

@@ -2,10 +2,10 @@
 them for the table in Fig. 8, Table 9 and Fig. 5 left (common/sweeps/measures.py).
 
 The run folder has steps/step-01000.csv, the table of tensors of one step's model, and an .npz file
-with the leading singular vectors; a step that has its file is not measured again. The end writes
-thirds.csv (Table 12, against optimiser step 15,000, or the last where that is not measured) and
-metrics.csv. A metric's name holds the number of optimiser steps, as in the paper; the last step's
-metrics are also stored without it.
+with the leading left singular vectors; a step that has its file is not measured again. The end
+writes thirds.csv (Table 12, against optimiser step 15,000, or the last where that is not measured)
+and metrics.csv. A metric's name holds the number of optimiser steps, as in the paper; the last
+step's metrics are also stored without it.
 """
 
 from dataclasses import replace
@@ -49,13 +49,10 @@ def run(x: Measure) -> None:
         if not place.exists():
             table, leading = changes(settings(), start, [one], progress=False)
             place.parent.mkdir(exist_ok=True)
-            arrays = {f"u {name}": u for (name, _), (u, _) in leading.items()}
-            arrays |= {f"v {name}": v for (name, _), (_, v) in leading.items()}
-            np.savez(place.with_suffix(".npz"), **arrays)
+            np.savez(place.with_suffix(".npz"), **{name: u for (name, _), u in leading.items()})
             write_csv(place, table)
         with np.load(place.with_suffix(".npz")) as held:
-            names = [key[2:] for key in held if key.startswith("u ")]
-            vectors |= {(n, one.name): (held[f"u {n}"], held[f"v {n}"]) for n in names}
+            vectors |= {(name, one.name): held[name] for name in held}
         found[step] = pd.read_csv(place)
         models.append(one)
     until = [one for one in models if one.step * x.updates <= TABLE_12]

@@ -5,11 +5,11 @@ A folder holds model.safetensors, or its shards and model.safetensors.index.json
 with such a `model/`. Written below results_dir/fade/geometry/<name>:
 
     tensors     one row for each checkpoint and tensor: l2 = ||Delta||, energy_share of all
-                ||Delta||^2; for matrices also s1, s2, s1/s2, rank-1 fraction, stable rank, srank,
-                which decomposition was used and its error. Fig. 8's "OH L2" and "Inner" are sums of
+                ||Delta||^2; for matrices also s1, s2, s1/s2, rank-1 fraction, srank, which
+                decomposition was used and its error. Fig. 8's "OH L2" and "Inner" are sums of
                 energy_share: 6.1 + 28 x 3.32 = 99.1
-    thirds      |cos| between the leading singular vectors of each checkpoint and of the last one,
-                as Table 12 prints them
+    thirds      |cos| between the leading left singular vectors u of each checkpoint and of the last
+                one, as Table 12 prints them
 
 With tied embeddings (the laptop model; not Qwen 2.5 7B) the change of the one matrix counts as the
 output head's, although it also holds the gradient of the input side. The paper prints neither the
@@ -43,7 +43,7 @@ EMBEDDING = re.compile(r"(^|\.)(embed_tokens|wte)\.weight$")
 LM_HEAD = re.compile(r"(^|\.)lm_head\.weight$")
 LAYER = re.compile(r"\.(?:layers|h)\.(\d+)\.")
 RANDOMISED = {"rank": 8, "oversample": 12, "iterations": 8, "seed": 0}  # see metrics/weights.py
-Vectors = dict[tuple[str, str], tuple[np.ndarray, np.ndarray]]  # tensor, checkpoint -> u, v
+Vectors = dict[tuple[str, str], np.ndarray]  # tensor, checkpoint -> u
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def part_of(name: str, names: set[str]) -> str:
 def changes(
     config: Geometry, before: Checkpoint, after: list[Checkpoint], progress: bool
 ) -> tuple[pd.DataFrame, Vectors]:
-    """Return (table of tensors, leading vectors of every matrix). Raises UserError naming memory_gb
+    """Return (table of tensors, leading vector of every matrix). Raises UserError naming memory_gb
     before anything is read, if the limit is too low."""
     from rich.progress import track
 
@@ -105,10 +105,10 @@ def changes(
             row |= {"shape": "x".join(map(str, shape)), "l2": sum(x @ x for x in flat) ** 0.5}
             if len(shape) == 2 and min(shape) > 1:
                 if whole(config, name, shape):
-                    svd = weights.full(blocks)
+                    svd = weights.full(blocks, wide=shape[0] < shape[1])
                 else:
                     svd = weights.randomised(blocks, **RANDOMISED)
-                vectors[name, one.name] = (svd.u, svd.v)
+                vectors[name, one.name] = svd.u
                 row |= described(svd, config.delta)
             rows.append(row)
     table = pd.DataFrame(rows)
@@ -133,7 +133,7 @@ def memory_gb(config: Geometry, shapes: dict[str, tuple[int, ...]], count: int) 
         if len(shape) != 2 or min(shape) < 2:
             continue
         (m, n), small = shape, min(shape)
-        kept += 8 * (m + n) * count
+        kept += 8 * m * count
         if whole(config, name, shape):
             held = 8 * 4 * small**2 + (12 * m * n if m < n else 0)
         else:
@@ -150,7 +150,6 @@ def described(svd: weights.Svd, delta: float) -> dict:
         "s2": svd.s[1],
         "s1_over_s2": svd.ratio,
         "rank1_fraction": svd.rank1,
-        "stable_rank": svd.stable_rank,
         "srank": svd.srank(delta),
         "u_same_sign": weights.same_sign(svd.u),
         "u_half_energy": weights.half_energy(svd.u),
@@ -160,8 +159,8 @@ def described(svd: weights.Svd, delta: float) -> dict:
 
 
 def thirds(after: list[Checkpoint], vectors: Vectors) -> pd.DataFrame:
-    """Return |cos| of u and of v with those of the last checkpoint of the same label and seed, as
-    Table 12 prints them, for each checkpoint and part: the output head, or the mean over the
+    """Return |cos| of u with that of the last checkpoint of the same label and seed, as
+    Table 12 prints it, for each checkpoint and part: the output head, or the mean over the
     matrices in the early, mid or late third of the layers. Layer l of L is in third floor(3
     l / L)."""
     last = {(one.label, one.seed): one for one in after}
@@ -174,11 +173,9 @@ def thirds(after: list[Checkpoint], vectors: Vectors) -> pd.DataFrame:
             part = part_of(name, set(names))
             if name in layer:
                 part = THIRDS[3 * layer[name] // (1 + max(layer.values()))]
-            (u, v), (last_u, last_v) = vectors[name, one.name], vectors[name, end.name]
-            row = one.about() | {"last": end.name, "part": part}
-            row |= {"cos_u": weights.cosine(u, last_u), "cos_v": weights.cosine(v, last_v)}
-            rows.append(row)
+            cosine = weights.cosine(vectors[name, one.name], vectors[name, end.name])
+            rows.append(one.about() | {"last": end.name, "part": part, "cos_u": cosine})
     table = pd.DataFrame(rows)
     keys = ["checkpoint", "label", "seed", "step", "last", "part"]
     means = table[table.part != REST].groupby(keys, sort=False, dropna=False)
-    return means[["cos_u", "cos_v"]].mean().reset_index()
+    return means["cos_u"].mean().reset_index()
