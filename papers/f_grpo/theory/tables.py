@@ -1,4 +1,4 @@
-"""Tables of Eqs. 9 and 11, of Eq. 13 on random policies with exact steps, and of Lemma B.1."""
+"""Tables of Eq. 11, of Eq. 13 on random policies with exact steps, and of Lemma B.1."""
 
 import numpy as np
 import pandas as pd
@@ -20,13 +20,13 @@ def group_sizes(largest: int, per_octave: int) -> np.ndarray:
 
 
 def tail_miss_table() -> pd.DataFrame:
-    """Return Eqs. 9 and 11 on MU_POS x TAU x N = 1, 2, 3, 4, 6, ..., 2^17, where tau < mu_pos."""
+    """Return Eq. 11 on MU_POS x TAU x N = 1, 2, 3, 4, 6, ..., 2^17, where tau < mu_pos."""
     powers = 2 ** np.arange(18)
     N = np.union1d(powers, 3 * powers[:-2])
     mu, tau, N = (axis.ravel() for axis in np.meshgrid(MU_POS, TAU, N, indexing="ij"))
     mu, tau, N = mu[tau < mu], tau[tau < mu], N[tau < mu]
-    active, missed = formulas.pr_active(mu, N), formulas.pr_tail_miss(mu, tau, N)
-    return pd.DataFrame({"mu": mu, "tau": tau, "N": N, "pr_active": active, "pr_tail_miss": missed})
+    missed = formulas.pr_tail_miss(mu, tau, N)
+    return pd.DataFrame({"mu": mu, "tau": tau, "N": N, "pr_tail_miss": missed})
 
 
 def policies(seeds: int) -> np.ndarray:

@@ -16,20 +16,15 @@ READINGS = ("a response", "all")
 
 
 def play(*, p: float, B: int, reading: str, prompts: int, rng: np.random.Generator) -> dict:
-    """Return the masses of both turns over `prompts` sampled prompts, with a standard error for
-    turn 2: means over prompts and responses of w^+ and w^-, 0 where turn 2 is not reached (Eq. 16);
-    w is mean GRPO's r - X / B within each turn."""
+    """Return the mass of turn 2 over `prompts` sampled prompts, with its standard error: the mean
+    over prompts and responses of w^+ and w^-, 0 where turn 2 is not reached (Eq. 16); w is mean
+    GRPO's r - X / B within the turn."""
     first = rng.binomial(B, p, size=prompts) / B
     chance = 1 - first if reading == "a response" else (first == 0).astype(float)
     reached = rng.random(prompts) < chance
     second = np.where(reached, rng.binomial(B, p, size=prompts) / B, 0)
     mass = second * (1 - second)  # with X successes, m_S and m_F are both (X / B)(1 - X / B)
-    return {
-        "reached": reached.mean(),
-        "m_1": (first * (1 - first)).mean(),
-        "m_2": mass.mean(),
-        "stderr_2": mass.std(ddof=1) / prompts**0.5,
-    }
+    return {"m_2": mass.mean(), "stderr_2": mass.std(ddof=1) / prompts**0.5}
 
 
 def simulate(prompts: int = 100_000, B: int = 8, seed: int = 0) -> pd.DataFrame:

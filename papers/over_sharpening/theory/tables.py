@@ -84,7 +84,7 @@ def modes_checks(draws: int = 2000, seed: int = 0) -> pd.DataFrame:
     printed = formulas.printed_objective
     better = printed(down, ref, counts, A, BETA) > printed(hat, ref, counts, A, BETA) + 1e-9
     found["Theorem 2.2: Eq. 4 maximises Eq. 3 as printed, a wrong mode sampled"] = better[has]
-    positive, better, suppressed = np.where(correct, A, 0.0), [], []
+    positive, better = np.where(correct, A, 0.0), []
     for i in range(min(200, draws)):
         one = (ref[i], counts[i], positive[i])
         if (counts[i] * correct[i]).sum() == 0:
@@ -92,14 +92,9 @@ def modes_checks(draws: int = 2000, seed: int = 0) -> pd.DataFrame:
         true = formulas.printed_optimum(*one, BETA)
         hat_i = formulas.batch_optimum(*one, BETA)
         better.append(printed(true, *one, BETA) > printed(hat_i, *one, BETA) + 1e-9)
-        unsampled = counts[i] == 0
-        suppressed.append((true[unsampled] > ref[i][unsampled] * (1 + 1e-12)).any())
-    suppresses = "The maximiser of Eq. 3 as printed, all A >= 0, suppresses what is not sampled"
     return _counted(
         found
         | {"Theorem 2.2: Eq. 4 maximises Eq. 3 as printed, all A >= 0": better}
-        | {suppresses: suppressed}
-        | {"Theorem B.1 is a natural-gradient step": _natural(ref, hat, target)}
         | {"Theorem B.1 is a gradient step on softmax logits": _gradient(ref, hat, target)}
     )
 
@@ -112,21 +107,6 @@ def _others(best: np.ndarray, ref: np.ndarray, rng) -> np.ndarray:
     both = np.exp(both - both.max(-1, keepdims=True))
     both = np.maximum(both, 1e-300)
     return both / both.sum(-1, keepdims=True)
-
-
-def _natural(ref, hat, target, eta: float = 0.5) -> np.ndarray:
-    """Return where Theorem B.1 at pi_t = ref differs from a natural-gradient step of the linear
-    objective, softmax(log pi + eta F^+ grad)."""
-    # grad = F v with v = target - beta log(pi / ref), so F^+ grad is v up to a constant
-    centred = target - (ref * target).sum(1, keepdims=True)
-    grad = ref * centred
-    step = np.empty_like(ref)
-    for i, pi in enumerate(ref):
-        fisher = np.diag(pi) - np.outer(pi, pi)
-        step[i] = np.linalg.lstsq(fisher, grad[i], rcond=None)[0]
-    new = formulas.softmax(np.log(ref) + eta * step, axis=1)
-    claimed = formulas.geometric_step(ref, hat, eta, BETA)
-    return np.abs(new - claimed).max(1) > 1e-6
 
 
 def _gradient(ref, hat, target, eta: float = 0.5) -> np.ndarray:
@@ -149,8 +129,7 @@ def _counted(found: dict) -> pd.DataFrame:
 
 def sampled_groups(G: int, beta: float, draws: int, seed: int) -> pd.DataFrame:
     """Return one row for each random mixed group: Z' with GRPO's advantages, and its two bounds; Z'
-    with IAC (alpha = 1), with IAC scaled to GRPO's largest weight, and with the advantages divided
-    by ref; whether the optimum is over-sharpened and a correct mode is unsampled."""
+    with IAC (alpha = 1), and with IAC scaled to GRPO's largest weight."""
     rng = np.random.default_rng([seed, 23])
     ref, correct = references(draws, rng)
     counts = rng.multinomial(G, ref)
@@ -161,22 +140,17 @@ def sampled_groups(G: int, beta: float, draws: int, seed: int) -> pd.DataFrame:
     A = np.where(correct, plus[:, None], minus[:, None])
     iac = np.where(correct, (plus * (G - X))[:, None], minus[:, None])
     bounds = formulas.partition_bounds(ref, counts, correct, A_plus=plus, A_minus=minus, beta=beta)
-    with np.errstate(over="ignore"):
-        frame = {
-            "G": G,
-            "beta": beta,
-            "p": X / G,
-            "Z": formulas.partition(ref, counts, A, beta),
-            "bound": bounds.first,
-            "simplified": bounds.simplified,
-            "gap": bounds.gap,
-            "Z_iac": formulas.partition(ref, counts, iac, beta),
-            "Z_iac_equalised": formulas.partition(ref, counts, iac / (G - 1), beta),
-            "Z_divided": formulas.partition(ref, counts, A / ref, beta),
-        }
-    hat = formulas.batch_optimum(ref, counts, A, beta)
-    frame["over_sharpened"] = formulas.over_sharpened(hat, ref, correct)
-    frame["unsampled_correct"] = (correct & (counts == 0)).any(1)
+    frame = {
+        "G": G,
+        "beta": beta,
+        "p": X / G,
+        "Z": formulas.partition(ref, counts, A, beta),
+        "bound": bounds.first,
+        "simplified": bounds.simplified,
+        "gap": bounds.gap,
+        "Z_iac": formulas.partition(ref, counts, iac, beta),
+        "Z_iac_equalised": formulas.partition(ref, counts, iac / (G - 1), beta),
+    }
     return pd.DataFrame(frame)
 
 
@@ -185,16 +159,11 @@ def group_checks(groups: pd.DataFrame) -> pd.DataFrame:
     g = groups
     slack = 1 - 1e-12
     confident, other = g["gap"] > 0, g["gap"] <= 0
-    missed = g["unsampled_correct"] & (g["Z"] > 1)
     statements = {
         "Theorem 2.3: Z' >= the first bound": g["Z"] < g["bound"] * slack,
         "Theorem 2.3: Z' >= the simplified bound": g["Z"] < g["simplified"] * slack,
         "Theorem 2.3: Delta_pi > 0 gives Z' > 1": (g["Z"] <= 1)[confident],
         "Table 1, read as only if: Z' > 1 only where Delta_pi > 0": (g["Z"] > 1)[other],
-        "Sec. 2.2: Z' > 1 with a correct mode unsampled is over-sharpening": ~g["over_sharpened"][
-            missed
-        ],
-        "Sec. 3.1: A / ref keeps Z' >= 1": g["Z_divided"] < slack,
         "Sec. 3.1, our reading: IAC keeps Z' at or below GRPO's, same beta": g["Z_iac"]
         > g["Z"] / slack,
         "Sec. 3.1, our reading: IAC keeps Z' at or below GRPO's, equal largest weight": (

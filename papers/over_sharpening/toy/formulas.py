@@ -32,11 +32,6 @@ def uniforms(seeds: list[int], steps: int, G: int) -> np.ndarray:
     return np.stack([np.random.default_rng([s, G]).random((steps, G)) for s in seeds], axis=1)
 
 
-def softmax(z: np.ndarray) -> np.ndarray:
-    p = np.exp(z - z.max(-1, keepdims=True))
-    return p / p.sum(-1, keepdims=True)
-
-
 def counts(p: np.ndarray, u: np.ndarray) -> np.ndarray:
     """Return how often each label is drawn by inverse CDF: p (..., 4), u (..., G) -> (..., 4)."""
     cdf = p.cumsum(-1)[..., :-1]

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from scipy.special import softmax
 
 from common.results.files import write_csv
 from common.results.run import computation
@@ -27,7 +28,6 @@ from papers.over_sharpening.toy.formulas import (
     COLLAPSED,
     Optimizer,
     counts,
-    softmax,
     uniforms,
     weight_table,
 )
@@ -60,16 +60,16 @@ def simulate(config: Toy, optimizer: str, G: int, cells: list[Cell], u: np.ndarr
     points, collapse = [], np.full((len(cells), seeds), np.nan)
     which = np.arange(len(cells))[:, None]
     for t in range(steps + 1):
-        pi = softmax(W @ e)
+        pi = softmax(W @ e, axis=-1)
         collapse[np.isnan(collapse) & (pi.max(-1) >= COLLAPSED)] = t
         if t % config.every == 0 or t == steps:
-            q = softmax((W @ readout).swapaxes(-1, -2))
+            q = softmax((W @ readout).swapaxes(-1, -2), axis=-1)
             siamese = [q[:, :, i, SIAMESE] for i in (1, 2, 3)]
             points.append([pi[..., CAT], pi[..., PERSIAN], *siamese])
         if t == steps:
             break
         memory = V @ e
-        drawn_from = softmax(W @ e - mu * memory)
+        drawn_from = softmax(W @ e - mu * memory, axis=-1)
         N = counts(drawn_from, u[t])
         X = N[..., correct].sum(-1)
         A = np.where(correct, table[which, X, 0][..., None], table[which, X, 1][..., None])
@@ -80,7 +80,7 @@ def simulate(config: Toy, optimizer: str, G: int, cells: list[Cell], u: np.ndarr
         grad = weight - pi * weight.sum(-1, keepdims=True)
         step.step(W, grad[..., None] * e)
         if mu.any():
-            learn.step(V, (N / G - softmax(memory))[..., None] * e)
+            learn.step(V, (N / G - softmax(memory, axis=-1))[..., None] * e)
     arrays = dict(zip(SHOWN, np.moveaxis(np.array(points), 1, 0), strict=True))
     return {"curves": arrays, "collapse": collapse}
 

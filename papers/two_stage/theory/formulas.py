@@ -11,14 +11,13 @@ from itertools import combinations_with_replacement
 from math import factorial, prod
 
 import numpy as np
+from scipy import special
 
 
 def softmax(z: np.ndarray, temperature: float = 1.0) -> np.ndarray:
     """Return exp(z_v / tau) / sum_u exp(z_u / tau). Sec 3.2 prints the sum over u != v only, which
     does not give a softmax."""
-    scaled = np.asarray(z, float) / temperature
-    weights = np.exp(scaled - scaled.max(-1, keepdims=True))
-    return weights / weights.sum(-1, keepdims=True)
+    return special.softmax(np.asarray(z, float) / temperature, axis=-1)
 
 
 def logit_update(p: np.ndarray, v: int, *, advantage: float, eta: float) -> np.ndarray:

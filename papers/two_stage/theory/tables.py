@@ -64,8 +64,7 @@ def remark2_table() -> pd.DataFrame:
         weight = policies / POLICIES  # for each (policy, v)
         fall = (weight * falls.sum(2)).sum() / (VOCABULARY - 1)
         all_fall = (weight * (falls.sum(2) == VOCABULARY - 1)).sum()
-        largest = policies.max(1).mean()
-        rows.append({"scale": scale, "largest_p": largest, "fall": fall, "all_fall": all_fall})
+        rows.append({"scale": scale, "fall": fall, "all_fall": all_fall})
     return pd.DataFrame(rows)
 
 
@@ -123,5 +122,5 @@ def kernel_table(*, steps: int, eta: float) -> pd.DataFrame:
                 if p[0] > TRAINED:
                     break
             moved = np.linalg.norm(kernel - first) / np.linalg.norm(first)
-            rows.append({"width": width, "seed": seed, "p": p[0], "moved": moved})
+            rows.append({"width": width, "seed": seed, "moved": moved})
     return pd.DataFrame(rows)

@@ -1,13 +1,13 @@
 """One step of the toy: sampling, and Algorithm 1's gradient."""
 
+import numpy as np
+
 
 def gradient(p, below, rewards, *, G: int, negative_only: bool):
     """Return g / G of Algorithm 1, (V, C, S).
 
     p: (V, C, S); rewards: (V, C, 1); below: (V - 1, C, S), the result of `draw_below`.
     """
-    import numpy as np
-
     counts = np.diff(below, axis=0, prepend=0, append=G)
     weighted = counts * rewards
     advantage = rewards - weighted.sum(0) / G
@@ -31,7 +31,5 @@ def draw_below(p, uniforms):
 def negatives(below, rewards, *, G: int):
     """Return how many of a group's samples of each action have a negative advantage, (V, C, S):
     their reward is below the group's mean. Arguments as in `gradient`."""
-    import numpy as np
-
     counts = np.diff(below, axis=0, prepend=0, append=G)
     return np.where(rewards < (counts * rewards).sum(0) / G, counts, 0)

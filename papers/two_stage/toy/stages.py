@@ -14,7 +14,6 @@ class Stages:
         self.start_best, self.start_leader = p[self.best, self.cells], p[self.leader, self.cells]
         self.peak, self.at_peak = self.start_leader.copy(), self.start_best.copy()
         self.low = self.start_best.copy()
-        self.peak_step = np.zeros(self.peak.shape)
         self.crossing = np.full(self.peak.shape, np.nan)
         self.negatives = np.zeros((2, *self.peak.shape))  # of the leader, of all actions
         self.by_peak = self.negatives.copy()
@@ -26,7 +25,6 @@ class Stages:
         before = np.isnan(self.crossing)
         higher = before & (leader > self.peak)
         self.peak[higher], self.at_peak[higher] = leader[higher], best[higher]
-        self.peak_step[higher] = step
         self.by_peak[:, higher] = self.negatives[:, higher]
         lower = before & (best < self.low)
         self.low[lower] = best[lower]
@@ -61,7 +59,6 @@ class Stages:
             "best_low": self.low,
             "best_at_peak": self.at_peak,
             "best_end": p[self.best, self.cells],
-            "peak_step": self.peak_step,
             "crossing": self.crossing,
             "two_stages": (exploited & flat & crossed).astype(int),
             "negative_1": shares[0],

@@ -25,7 +25,7 @@ from papers.two_stage.toy.formulas import draw_below, gradient, negatives
 from papers.two_stage.toy.stages import Stages
 
 KEYS = ["figure", "optimizer", "method", "cell"]
-PATHS = [*KEYS, "step", "action", "mean", "low", "median", "high", "expected"]
+PATHS = [*KEYS, "step", "action", "mean", "low", "high", "expected"]
 CHUNK = 500  # steps whose random numbers are drawn at once
 
 
@@ -79,8 +79,8 @@ def simulate(
 
 def _spread(cells: list[Cell], step: int, p, band):
     V = len(p)
-    low, median, high = np.quantile(p, [band[0], 0.5, band[1]], axis=2)
-    numbers = {"mean": p.mean(2), "low": low, "median": median, "high": high}
+    low, high = np.quantile(p, band, axis=2)
+    numbers = {"mean": p.mean(2), "low": low, "high": high}
     names = np.tile([cell.name for cell in cells], V)
     head = {"cell": names, "step": step, "action": np.repeat(np.arange(1, V + 1), len(cells))}
     return pd.DataFrame(head | {name: x.ravel() for name, x in numbers.items()})

@@ -15,17 +15,14 @@ from papers.fade.theory import entropy, masses, multi_turn, scaling
 def test_one_step_against_finite_differences_by_hand():
     # two actions, the first right: natural step of A = (1, -1) / 2 on logits moves them by eta A
     policy, correct = torch.tensor([0.8, 0.2], dtype=torch.float64), torch.tensor([True, False])
-    weights = all_groups(8).double() * 2 - 1  # A = +1 or -1: m_S = p, m_F = q
+    weights = all_groups(8).double() * 2 - 1  # A = +1 or -1: m_S - m_F = p - q = 0.6
     changes = entropy.one_step(weights, policy, correct)
-    assert changes["m_S"] == pytest.approx(0.8)
-    assert changes["m_F"] == pytest.approx(0.2)
     # dH = -p q (log p - log q) d(z_1 - z_2), which moves by 2 eta in the natural step
     gap = np.log(0.8 / 0.2)
     assert changes["natural"] == pytest.approx(-0.16 * gap * 2, rel=1e-3)
     # plain: dz_a = pi_a (A_a - E A), so z_1 - z_2 moves by 0.8 (1 - 0.6) - 0.2 (-1 - 0.6) = 0.64
     assert changes["plain"] == pytest.approx(-0.16 * gap * 0.64, rel=1e-3)
     H = -(0.8 * np.log(0.8) + 0.2 * np.log(0.2))
-    assert changes["drift"] == pytest.approx(0.6 * H)
     assert changes["minus_cov"] == pytest.approx(-0.16 * gap * 2, rel=1e-6)
     assert changes["eq_7"] == pytest.approx(0.6 * H - 0.32 * gap)
 
@@ -80,8 +77,6 @@ def test_rapid_density_by_summation():
 def test_retry_has_the_mass_of_power_2(reading, reach):
     rng = np.random.default_rng(1)
     played = multi_turn.play(p=0.4, B=4, reading=reading, prompts=60_000, rng=rng)
-    assert played["reached"] == pytest.approx(reach, abs=0.01)
-    assert played["m_1"] == pytest.approx(3 / 4 * 0.24, abs=0.002)
     assert played["m_2"] == pytest.approx(3 / 4 * 0.24 * reach, abs=4 * played["stderr_2"])
     # by enumeration: E[1 - X/B] and Pr(X = 0) are the chances
     chances = [comb(4, x) * 0.4**x * 0.6 ** (4 - x) for x in range(5)]

@@ -10,12 +10,12 @@ def test_toy_rows_by_hand(tmp_path):
     folder = tmp_path / "two_stage" / "toy"
     end = dict(figure="fig1", optimizer="adam", method="negative", cell="p2=0.1", seed=7)
     numbers = dict(leader_start=0.5, leader_peak=0.9, leader_end=0.1, best_start=0.1, best_low=0.05)
-    numbers |= dict(best_at_peak=0.08, best_end=0.88, peak_step=4, crossing=9, two_stages=1)
+    numbers |= dict(best_at_peak=0.08, best_end=0.88, crossing=9, two_stages=1)
     numbers |= dict(negative_1=0.25, negative_2=0.75)
     write_csv(folder / "ends.csv.gz", pd.DataFrame([end | numbers]))
     key = {name: end[name] for name in ("figure", "optimizer", "method", "cell")}
     lines = [
-        key | dict(step=i, action=a, mean=0.5, low=0.2, median=0.5, high=0.2 + 0.1 * a, expected=0)
+        key | dict(step=i, action=a, mean=0.5, low=0.2, high=0.2 + 0.1 * a, expected=0)
         for i in (0, 1)
         for a in (1, 2, 3)
     ]
