@@ -8,9 +8,8 @@ from compositions import asked
 from printed import hyperparameters
 from tiny import ROOT, TINY
 
+from common.claims.file import load as load_claims
 from common.claims.judge import judge
-from common.claims.judge import load as load_claims
-from common.comparison import training
 from common.config.rows import rows as rows_of
 from common.experiment import load
 from common.reproduce import finish
@@ -87,13 +86,9 @@ def test_cluster_rows_have_the_authors_log_probs_and_the_kernels_means_over_resp
 # ---- measurements
 
 
-def test_blocks_and_stability_by_hand():
+def test_stability_by_hand():
     entropy = [1.0] * 10 + [0.5] * 90 + [0.2] * 10 + [0.6] * 10 + [0.4] * 10
     log = pd.DataFrame({"step": range(1, 131), "entropy": entropy})
-    log = log.assign(reward=0.5, active_groups=1.0)
-    curve = training.blocks(log, ["entropy"])
-    assert curve["step"].tolist() == list(range(10, 131, 10))
-    assert curve["entropy"].tolist() == pytest.approx([1] + [0.5] * 9 + [0.2, 0.6, 0.4])
     measured = stability(log)
     expected = {
         "entropy_range": 0.4,  # of 0.2, 0.6, 0.4, the blocks after step 100

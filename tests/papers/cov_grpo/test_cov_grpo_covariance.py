@@ -12,12 +12,7 @@ from common.config.compose import compose
 from common.config.strict import strict
 from common.experiment import load
 from common.losses import contributions
-from common.losses.contributions import (
-    PERCENTILES,
-    SHARES,
-    cumulative_contribution,
-    percentiles,
-)
+from common.losses.contributions import PERCENTILES, SHARES, cumulative_contribution
 from common.losses.covariance import covariance, gaussian_kernel
 from common.verifiers.guard import judges
 from papers.cov_grpo.compare import SEC22
@@ -57,15 +52,6 @@ def test_cumulative_contribution_by_hand():
     # |c| sorted: 4 3 2 1 0, sum 10
     shares = cumulative_contribution(C, [0.0001, 0.2, 0.4, 0.6, 1.0])
     assert shares == pytest.approx([0.4, 0.4, 0.7, 0.9, 1.0])
-
-
-def test_percentiles_by_hand():
-    c = torch.tensor([4.0, 3.0, 2.0, 1.0, -5.0, -1.0, 0.0])
-    found = percentiles(c, [0.0001, 0.5, 1.0])
-    assert [one[:2] for one in found[:3]] == [("positive", x) for x in (0.0001, 0.5, 1.0)]
-    assert [one[2] for one in found] == [4, 3, 1, -5, -5, -1]  # the threshold
-    assert [one[3] for one in found] == [4, 3.5, 2.5, -5, -5, -3]  # the mean
-    assert {one[0] for one in percentiles(torch.ones(3), [0.2])} == {"positive"}
 
 
 # ---- weights

@@ -56,22 +56,6 @@ def test_gradient_is_autograds(policy, objective, gamma):
     torch.testing.assert_close(gradient(counts, p.detach(), **options), expected)
 
 
-def test_score_gradient_by_hand(policy):
-    # X/N = 1/2, so r~ is +1 or -1 and g = 1/2 at gamma = 1: g/N c_a r~_a = c_a r~_a / 12
-    grad = gradient(policy[1], None, objective="score", correct=2, gamma=1.0, **REWARDS)
-    np.testing.assert_allclose(grad[0], [2 / 12, 1 / 12, 0, -3 / 12, 0], rtol=1e-6)
-
-
-def test_eq7_by_hand():
-    # p = 1/4 each, actions 0 (correct) and 3 (wrong) sampled: P_pos = P_neg, S_R = 0;
-    # 0 alone sampled: S_R = 1/4, so +1/4 * 3/4 for it and -1/4 * 1/4 for the others, over N = 2
-    p = torch.full((2, 4), 0.25)
-    counts = torch.tensor([[1.0, 0, 0, 1], [2, 0, 0, 0]])
-    grad = gradient(counts, p, objective="eq7", correct=2, gamma=0.0, **REWARDS)
-    expected = [[1 / 8, 0, 0, -1 / 8], [3 / 32, -1 / 32, -1 / 32, -1 / 32]]
-    np.testing.assert_allclose(grad, expected, rtol=1e-6)
-
-
 def test_metrics_by_hand():
     p = torch.tensor([0.5, 0.1, 0.4, 0.0], dtype=torch.float64)
     p_0 = torch.tensor([0.3, 0.2], dtype=torch.float64)

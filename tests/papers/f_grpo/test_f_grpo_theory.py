@@ -11,14 +11,6 @@ from common.results.files import write_csv
 from papers.f_grpo.compare import theory_rows
 from papers.f_grpo.theory import formulas, tables
 
-# p, correct, sampled of the hand-worked update: A = {0}, B = {2}, U = {1, 3}
-HAND = (
-    np.array([0.5, 0.25, 0.125, 0.125]),
-    np.array([True, True, False, False]),
-    np.array([True, False, True, False]),
-)
-UNIT = {"R_c": 1.0, "R_w": 0.0, "eta": 2.0, "N": 2}  # eta / N = 1
-
 
 def softmax(z):
     return np.exp(z) / np.exp(z).sum(axis=-1, keepdims=True)
@@ -35,16 +27,6 @@ def instance(seed, actions=12, N=5):
 
 
 # --- Eq. 9, Lemma 3.1
-
-
-def test_hand_worked_probabilities():
-    # three fair answers agree with probability 2/8
-    assert formulas.pr_active(0.5, 3) == pytest.approx(0.75)
-    # two answers: one common correct (0.5 - 0.1), one wrong (0.5), two orders: 0.81 - 0.16 - 0.25
-    assert formulas.pr_tail_miss(0.5, 0.1, 2) == pytest.approx(2 * 0.4 * 0.5)
-    # one answer is never mixed, exactly
-    assert np.all(formulas.pr_active(np.linspace(0.05, 0.95, 91), 1) == 0)
-    assert np.all(formulas.pr_tail_miss(np.linspace(0.05, 0.95, 91), 0.05, 1) == 0)
 
 
 @pytest.mark.parametrize("N", [1, 2, 3, 5, 7])
@@ -95,21 +77,6 @@ def test_peak_is_the_brute_force_maximum():
 
 
 # --- Eq. 7, 13, 20, 21
-
-
-def test_hand_worked_update_grows_correct_mass_and_shrinks_its_unsampled_part():
-    p, correct, sampled = HAND
-    # S_R = 1 * 0.5 + 0 * 0.125
-    assert formulas.batch_baseline(p, correct, sampled, R_c=1.0, R_w=0.0) == 0.5
-    # p_i (R_i - 0.5), R = (1, 0, 0, 0)
-    assert formulas.logit_update(*HAND, **UNIT).tolist() == [0.25, -0.125, -0.0625, -0.0625]
-    # A_2 = 1/4, B_2 = 1/64, U_pos2 = 1/16, U_2 = 5/64:
-    # -1/2 * 1/16 - 1/4 (1/2 * 1/4 - 1/2 * 1/64 - 1/2 * 5/64) = -0.03125 - 0.01953125
-    assert formulas.delta_q_u_pos(*HAND, **UNIT) == -0.05078125
-    # the exact step does the same
-    after = softmax(np.log(p) + formulas.logit_update(*HAND, **UNIT))
-    assert after[correct].sum() > 0.75
-    assert after[correct & ~sampled].sum() < 0.25
 
 
 @pytest.mark.parametrize("R_w", [0.0, -1.0])

@@ -1,11 +1,9 @@
 from functools import partial
 
 import compositions
-import numpy as np
 import pytest
 
-from common.experiment import load
-from common.methods.binding import bind, group_weights, largest_weight
+from common.methods.binding import bind, largest_weight
 
 pytestmark = pytest.mark.sweep
 
@@ -36,15 +34,6 @@ def test_the_equalised_row_is_iac_at_a_rate_that_gives_grpos_largest_weight():
     assert plain.optim.equalise_to is None
     reference = bind(grpo.method).advantage.func
     assert resolve(x.optim.equalise_to, "optim.equalise_to").func is reference
-
-
-def test_alpha_zero_is_grpo_exactly():
-    from common.methods.binding import all_groups
-
-    zero = load(["experiment=iac", "method.advantage.alpha=0"], "study")
-    grpo = compositions.experiment("grpo", "study")
-    both = [group_weights(x.bound, all_groups(8), grpo.reward, {}) for x in (zero, grpo)]
-    np.testing.assert_array_equal(*both)
 
 
 # ---- the rows of the tables

@@ -153,15 +153,6 @@ def test_first_steps_of_collapse_are_exact():
     assert np.isfinite(first).any()
 
 
-def test_all_correct_groups_freeze_centred_estimators_only():
-    c = config()
-    u = np.full((10, 1, 4), 0.1)  # always Cat
-    cells = [Cell(e, 0.0, 0.0, 1.0) for e in ("raw", "mean", "normalised", "RLOO", "Reinforce++")]
-    p = tables.simulate(c, "sgd", 4, cells, u)["curves"]["p_cat"][-1, :, 0]
-    assert p[0] > 0.9
-    np.testing.assert_array_equal(p[1:], 0.25)
-
-
 def test_the_run_is_found_again(tmp_path, monkeypatch):
     c = config(
         f"results_dir={tmp_path}", "optimizers=[sgd]", "estimators=[raw]", "calibrated=[raw]"
