@@ -13,6 +13,7 @@ from common.errors import UserError
 
 
 E2 = math.exp(2)
+UNBIASED = dict(unbiased=True, epsilon=0.0)
 
 THIRD, HALF, ROOT3 = 1 / 3, math.sqrt(3) / 4, math.sqrt(3)  # HALF = sqrt(p q) for both
 
@@ -21,6 +22,12 @@ THIRD, HALF, ROOT3 = 1 / 3, math.sqrt(3) / 4, math.sqrt(3)  # HALF = sqrt(p q) f
     ("name", "params", "hard", "easy"),
     [  # (success, failure) of the group 1000, then of 1110
         ("mean_only", {}, (3 / 4, -1 / 4), (1 / 4, -3 / 4)),
+        # squares 9/16 + 3/16 = 3/4 of both groups: std sqrt((3/4) / 3) = 1/2, or sqrt(3)/4
+        ("grpo", UNBIASED, (3 / 2, -1 / 2), (1 / 2, -3 / 2)),
+        ("grpo", EXACT, (ROOT3, -1 / ROOT3), (1 / ROOT3, -ROOT3)),
+        ("grpo", dict(unbiased=True, epsilon=0.25), (1, -THIRD), (THIRD, -1)),  # 3/4 / (1/2 + 1/4)
+        ("focal", dict(gamma=0.5, **UNBIASED), (ROOT3 * 3 / 4, -ROOT3 / 4), (1 / 4, -3 / 4)),
+        ("focal", dict(gamma=2.0, **UNBIASED), (27 / 32, -9 / 32), (1 / 32, -3 / 32)),
         ("rloo", {}, (1, -THIRD), (THIRD, -1)),  # 1 - 0/3, 0 - 1/3; 1 - 2/3, 0 - 3/3
         ("asym_rl", dict(delta=0.01), (0.74, -0.26), (0.24, -0.76)),
         ("quantile", dict(tau=0.4), (1, 0), (0, -1)),  # 1/4 <= 0.4 < 3/4
@@ -68,6 +75,7 @@ def test_other_rewards_where_they_are_defined():
     # Rewards 1, 2, 6: mean 3, median 2, leave-one-out means 4, 7/2, 3/2.
     group_of_three = rows([1, 2, 6])
     assert_close(bind("mean_only")(group_of_three), [[-2, -1, 3]])
+    assert_close(bind("grpo", **UNBIASED)(rows([-1, 1])), [[-math.sqrt(0.5), math.sqrt(0.5)]])
     assert_close(bind("rloo")(group_of_three), [[-3, -1.5, 4.5]])
     assert_close(bind("quantile", tau=0.5)(group_of_three), [[-1, 0, 4]])
     assert_close(bind("relu")(group_of_three), [[0, 0, 3]])
@@ -238,9 +246,21 @@ def test_reinforce_pp_baseline():
             bind(name, **params)(rows([1]), lengths=torch.ones(1, 1))
 
 
+@pytest.mark.parametrize("bad", [0.5, 2.0, -1.0, math.nan])
+def test_focal_refuses_other_rewards(bad):
+    with pytest.raises(UserError, match="reward="):
+        bind("focal", gamma=1.0, **EXACT)(rows([0, bad, 1]))
+
+
+def test_what_is_correct_is_given_and_not_read_off_the_rewards():
+    same = bind("focal", gamma=1.0, **UNBIASED)(rows([1, 0, 0, 0]))
+    assert_close(bind("focal", right=3.0, gamma=1.0, **UNBIASED)(rows([3, -2, -2, -2])), same)
+
+
 @pytest.mark.parametrize(
     ("name", "params", "key"),
     [
+        ("focal", dict(gamma=-0.5, **EXACT), "gamma=-0.5: must be >= 0"),
         ("power_alpha", dict(alpha=-1.0, normalise=False), "alpha=-1.0: must be >= 0"),
         ("easy_power", dict(alpha=-1.0, normalise=False), "alpha=-1.0: must be >= 0"),
         ("asym_power", dict(alpha_s=-1.0, alpha_f=1.0), "alpha_s=-1.0: must be >= 0"),
