@@ -4,10 +4,9 @@
     rlvr cancel paper=f_grpo
     srun --gpus-per-node=8 rlvr preflight [device=auto|cpu] [verifier=code]
 
-status and cancel take scale=NAME and results_dir=FOLDER; status seeds=1,2,3 shows only the jobs of
-these seeds. preflight checks the node that it runs on, as a job does before it computes: driver,
-GPUs and their free memory, flash-attn, shared memory, TMPDIR, a sum over all GPUs, and whether
-`verifier` works (`code` needs bubblewrap).
+status and cancel take scale=NAME and results_dir=FOLDER. preflight checks the node that it runs on,
+as a job does before it computes: driver, GPUs and their free memory, flash-attn, shared memory,
+TMPDIR, a sum over all GPUs, and whether `verifier` works (`code` needs bubblewrap).
 """
 
 import os
@@ -19,11 +18,10 @@ from common.config.words import options, split
 from common.errors import one_of, require
 from common.evaluation.verify import NAMES
 from common.platforms import need_linux
-from common.sweeps.chosen import seeds_of
 from slurm.tables import asked_for
 
 OPTIONS = {
-    "status": {"paper": "", "scale": "cluster", "seeds": ""},
+    "status": {"paper": "", "scale": "cluster"},
     "cancel": {"paper": "", "scale": "cluster"},
     "preflight": {"device": "auto", "folder": ".", "verifier": ""},
 }
@@ -41,7 +39,7 @@ def main(words: list[str]) -> None:
     from slurm import status
 
     if verb == "status":
-        print(status.show(Path(asked.root), paper, seeds_of(given["seeds"])))
+        print(status.show(Path(asked.root), paper))
     else:
         cancelled = status.cancel(Path(asked.root), paper)
         print(f"{len(cancelled)} jobs cancelled; finished runs and checkpoints are kept")

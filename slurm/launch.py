@@ -1,5 +1,4 @@
-"""Send a paper's rows (named experiments) to a cluster: `rlvr submit paper=NAME`, or
-`python papers/NAME/launch.py`.
+"""Send a paper's rows (named experiments) to a cluster: `rlvr submit paper=NAME`
 
     (no other word)                              list the tables, rows and seeds
     table=table2 prefetch=true             download the models and sets that are missing here
@@ -19,11 +18,8 @@ verl.KEY=VALUE sets one of verl's own keys for all trainings; it may change only
 Other key=value pairs go to reproduce.yaml.
 """
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 
-from common.cli import guard
 from common.config.compose import value
 from common.config.files import ROOT, known_paper
 from common.config.resolve import import_target
@@ -57,7 +53,7 @@ def main(words: list[str]) -> None:
     if prefetched:
         prefetch(chosen(paper, tables, wanted, others))
     elif not options["profile"]:
-        print("\n".join(listing(paper, tables, wanted.table, wanted.seeds)))
+        print("\n".join(listing(paper, tables, wanted.table)))
         print(f"rlvr submit paper={paper} profile=NAME submits them; see --help")
     else:
         profile = load_profile(options["profile"])
@@ -77,15 +73,6 @@ def main(words: list[str]) -> None:
             submit.submit(found, **where, yes=yes)
             return
         dry_run.show(found.jobs(), **where)
-        again = [word for word in words if not word.startswith("dry_run=")]
-        print(f"next:    rlvr submit {' '.join(again)}")
-
-
-def command(paper: str) -> None:
-    """Run papers/<paper>/launch.py as a script. Python then looks into that folder first, where
-    `configs` is the paper's folder and not ours."""
-    sys.path[:] = [one for one in sys.path if Path(one).resolve() != ROOT / "papers" / paper]
-    guard(lambda: main([f"paper={paper}", *sys.argv[1:]]))
 
 
 def tables_of(paper: str) -> dict[str, Table]:

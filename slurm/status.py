@@ -2,7 +2,6 @@
 
 import time
 from collections import Counter
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,14 +89,12 @@ def cancel(root: Path, paper: str) -> list[JobStatus]:
     return found
 
 
-def show(root: Path, paper: str, seeds: Sequence[int] = ()) -> str:
-    """Return the status as text: counts, a line per job (of these seeds), and failures with the end
-    of their logs."""
-    named = [f"-s{seed}-" for seed in seeds] or [""]  # as in run ids
-    found = [job for job in statuses(root, paper) if any(one in job.key for one in named)]
+def show(root: Path, paper: str) -> str:
+    """Return the status as text: counts, a line per job, and failures with the end of their
+    logs."""
+    found = statuses(root, paper)
     if not found:
-        asked = f" with {seeds=}" if seeds else ""
-        raise UserError(f"{records.folder(root, paper)}: nothing was submitted from here{asked}")
+        raise UserError(f"{records.folder(root, paper)}: nothing was submitted from here")
     counts = Counter(job.state for job in found)
     lines = [f"{paper}: {len(found)} jobs; " + ", ".join(f"{n} {s}" for s, n in counts.items())]
     lines += [job.line for job in found]

@@ -147,19 +147,16 @@ def _number(key: str, text: str) -> int:
     return int(text or 0)
 
 
-def listing(
-    paper: str, tables: Mapping[str, Table], table: str = "", given: str = ""
-) -> Iterator[str]:
-    """Yield lines that say what there is to run, with rows and seeds (`given`: other ones)."""
-    wanted, others = some_of("table", table, tables) or [*tables], seeds_of(given)
+def listing(paper: str, tables: Mapping[str, Table], table: str) -> Iterator[str]:
+    """Yield lines that say what there is to run."""
     config = asked_for(paper, CLUSTER, ())
-    for name in wanted:
+    for name in some_of("table", table, tables) or tables:
         one, seeds = tables[name], dict[str, set[int]]()
         keep = _of(paper, name, one)
         for sweep in (sweep for scale in one.scales for sweep in config.scales[scale].sweeps):
             for row in (run_name(sweep, row) for row in sweep.rows):
                 if keep(sweep.table, row):
-                    seeds.setdefault(row, set()).update(others or sweep.seeds)
+                    seeds.setdefault(row, set()).update(sweep.seeds)
         yield f"table={name}  profile={one.profile}  scale={','.join(one.scales)}  {one.about}"
         for each in sorted({tuple(sorted(found)) for found in seeds.values()}):
             rows = ", ".join(row for row, found in seeds.items() if found == {*each})

@@ -1,6 +1,5 @@
 """CW-GRPO's tables on a cluster; `rlvr submit paper=cov_grpo` lists their rows."""
 
-from slurm.launch import command
 from slurm.tables import Table
 
 TABLES = {
@@ -9,6 +8,3 @@ TABLES = {
     "table3": Table("GRPO and CW-GRPO at steps 100, 150 and 200"),
     "repository": Table("as the author's code", ("cluster_repository",), rows="all"),
 }
-
-if __name__ == "__main__":
-    command("cov_grpo")

@@ -1,6 +1,5 @@
 """F-GRPO's tables on a cluster; `rlvr submit paper=f_grpo` lists their rows."""
 
-from slurm.launch import command
 from slurm.tables import Table
 
 FIRST, BOTH, SECOND = ("cluster",), ("cluster", "cluster_v2"), ("cluster_v2",)
@@ -27,6 +26,3 @@ TABLES = {
     "table13_v2": Table("Qwen3-4B, pass@1 to pass@256", SECOND),
     "table14_v2": Table("Llama 3.2 3B, pass@1 to pass@256", FIRST),
 }
-
-if __name__ == "__main__":
-    command("f_grpo")

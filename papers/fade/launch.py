@@ -5,7 +5,6 @@ rates. Both are made by jobs that the rows wait for. Run `python -m papers.fade.
 it makes the training files of the fine-tuning.
 """
 
-from slurm.launch import command
 from slurm.tables import Table
 
 LARGE = "h100-12x8"  # twelve nodes: one GPU for each of the 96 responses of a step
@@ -27,6 +26,3 @@ TABLES = {
     ),
     "curves_32b": Table("Fig. 1 at 32B", ("cluster_curves_32b",), rows="all", profile=LARGE),
 }
-
-if __name__ == "__main__":
-    command("fade")

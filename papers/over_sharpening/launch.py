@@ -1,6 +1,5 @@
 """Over-sharpening's tables on a cluster; `rlvr submit paper=over_sharpening` lists their rows."""
 
-from slurm.launch import command
 from slurm.tables import Table
 
 TABLES = {
@@ -11,6 +10,3 @@ TABLES = {
     "bare": Table("without KL and dual clip", ("cluster_bare",), rows="all"),
     "recipes": Table("verl's own values", ("cluster_recipes",), rows="all"),
 }
-
-if __name__ == "__main__":
-    command("over_sharpening")

@@ -1,6 +1,5 @@
 """The two-stage paper's tables on a cluster; `rlvr submit paper=two_stage` lists their rows."""
 
-from slurm.launch import command
 from slurm.tables import Table
 
 TABLES = {
@@ -11,6 +10,3 @@ TABLES = {
     "sequence": Table("Tables 1 and 2 with the printed 1/|y|", ("cluster_sequence",), rows="all"),
     "long": Table("Remark 4: ten times the steps", ("cluster_long",), rows="all"),
 }
-
-if __name__ == "__main__":
-    command("two_stage")

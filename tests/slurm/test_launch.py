@@ -1,7 +1,3 @@
-import os
-import subprocess
-import sys
-
 import pytest
 from compositions import PAPERS, asked, runs
 from refuses import refuses
@@ -10,8 +6,6 @@ from tiny import ROOT
 from common.comparison.published import published, reruns_of
 from common.errors import UserError
 from common.sweeps import prefetch
-from slurm import records
-from slurm.__main__ import main as commands
 from slurm.dry_run import TITLES
 from slurm.launch import main as launch
 from slurm.launch import tables_of
@@ -60,20 +54,7 @@ def test_every_launcher_shows_its_tables_and_dry_runs_one(paper, tmp_path, capsy
     out = capsys.readouterr().out
     assert "nothing was submitted" in out
     assert "REFUSED" not in out
-    assert out.endswith(f"next:    rlvr submit {' '.join(words)}\n")
     assert not [*tmp_path.iterdir()]
-
-
-@pytest.mark.process
-def test_a_launcher_runs_as_a_script(tmp_path):
-    """Then the paper's folder is first on Python's path, and its `configs` would hide ours."""
-    script = str(ROOT / "papers" / "two_stage" / "launch.py")
-    plain = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    done = subprocess.run(
-        [sys.executable, script], cwd=tmp_path, env=plain, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    assert "table=table1 " in done.stdout
 
 
 def test_a_table_has_its_rows_and_what_their_evaluations_wait_for():
@@ -134,9 +115,7 @@ def test_asked_seeds_are_those_of_every_row_and_evaluation(paper):
     assert found.gates == own.gates  # a start model is judged once
 
 
-def test_seeds_and_samples_are_shown_and_taken(capsys):
-    launch(["paper=cov_grpo", "table=table3", "seeds=2,4-5"])
-    assert "seed 2, 4, 5: distill15b_grpo, distill15b_cw_grpo\n" in capsys.readouterr().out
+def test_seeds_and_samples_are_taken():
     found = chosen("cov_grpo", {}, Wanted(seeds="2", n="64"))
     assert {e.n for e in found.evaluations} == {64}
     aime = chosen("fade", {}, Wanted(row="qwen7b_grpo", n="8"))
@@ -144,37 +123,6 @@ def test_seeds_and_samples_are_shown_and_taken(capsys):
     words = {"row": "qwen7b_grpo", "seeds": "4-5", "steps": "3"}
     (x,) = chosen("cov_grpo", {}, Wanted(**words)).runs
     assert x.seed == 4  # a trial takes the first
-
-
-@pytest.mark.parametrize("words", ["seeds=0", "seeds=1,,2", "seeds=5-3", "seeds=-1", "seeds=[1]"])
-def test_seeds_that_cannot_be_are_refused_by_all_commands(words):
-    seeds = words.removeprefix("seeds=")
-    for command in (
-        lambda: launch(["paper=cov_grpo", words]),
-        lambda: launch(["paper=cov_grpo", words, "profile=h100-1x8", "dry_run=true"]),
-        lambda: commands(["status", "paper=cov_grpo", words]),
-    ):
-        with refuses("seeds", seeds):
-            command()
-    with refuses("n", "none"):
-        chosen("cov_grpo", {}, Wanted(n="none"))
-
-
-def test_the_status_of_some_seeds_is_of_their_jobs_alone(tmp_path, capsys):
-    keys = ["grpo-s1-0123abcd", "grpo-s2-0123abcd", "grpo-s2-0123abcd-AIME24-0123abcd", "compare"]
-    row = {"job_id": "pid-0", "predicted": None, "steps": 1, "log": "none"}
-    kinds = ["train", "train", "evaluate", "compare"]
-    rows = [row | {"key": key, "kind": kind} for key, kind in zip(keys, kinds, strict=True)]
-    records.add(records.create(tmp_path, "f_grpo"), rows)
-    words = ["status", "paper=f_grpo", f"results_dir={tmp_path}"]
-    commands(words)
-    shown = capsys.readouterr().out
-    assert all(key in shown for key in keys)
-    commands([*words, "seeds=2-3"])
-    shown = capsys.readouterr().out
-    assert [key in shown for key in keys] == [False, True, True, False]
-    with pytest.raises(UserError, match=r"seeds=\[4\]"):
-        commands([*words, "seeds=4-4"])
 
 
 def test_the_tiny_jobs_are_of_every_kind_and_wait_for_their_model():
@@ -192,9 +140,11 @@ def test_the_tiny_jobs_are_of_every_kind_and_wait_for_their_model():
         ({"table": "table4", "row": "qwen7b_dapo"}, "row=qwen7b_dapo: use one or several of"),
         ({"without": "nobody"}, "without=nobody: use one or several of"),
         ({"table": "table4", "scale": "cluster_sweeps"}, "table=table4: has no row"),
+        ({"seeds": "5-3"}, "seeds=5-3: give some"),  # tests/sweeps/test_reproduce.py has more
+        ({"n": "none"}, "n=none: a whole number"),
     ],
 )
-def test_a_table_or_a_row_that_there_is_not_is_refused(given, said):
+def test_what_there_is_not_is_refused(given, said):
     with pytest.raises(UserError, match=said):
         chosen("f_grpo", tables_of("f_grpo"), Wanted(**given))
 
