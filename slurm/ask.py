@@ -8,8 +8,7 @@ from slurm import plan
 
 def ask(profile: Profile, kind: plan.Kind, gpus: int) -> Profile:
     """Return the profile with what a job of this kind takes of it; `gpus` is from its Estimate. A
-    command of the paper, or a training on all GPUs of the profile, takes whole nodes; other jobs
-    take `gpus` GPUs of one node, with their share of the rest."""
+    command of the paper, or a training on all GPUs of the profile, takes whole nodes."""
     if kind in plan.LIGHT:
         # at most half of the time limit: a signal in the first minute would requeue it for ever
         lead = min(profile.signal_lead_s, 30 * profile.light_time_min)
@@ -18,12 +17,4 @@ def ask(profile: Profile, kind: plan.Kind, gpus: int) -> Profile:
         return replace(profile, nodes=1, gpus_per_node=0, small=None, **light)
     if kind in plan.WHOLE and gpus >= profile.gpus:
         return profile
-    share, memory = max(1, profile.gpus_per_node), profile.memory_gb
-    return replace(
-        profile,
-        nodes=1,
-        gpus_per_node=min(gpus, profile.gpus_per_node),
-        cpus_per_node=max(1, gpus * profile.cpus_per_node // share),
-        memory_gb=memory and max(1, gpus * memory // share),
-        small=None,
-    )
+    return profile.share(gpus)

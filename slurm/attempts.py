@@ -66,7 +66,3 @@ def job_id() -> str:
     if array:
         return f"{array}_{os.environ['SLURM_ARRAY_TASK_ID']}"
     return os.environ.get("SLURM_JOB_ID", "")
-
-
-def restart() -> str:
-    return os.environ.get("SLURM_RESTART_COUNT", "0")

@@ -14,7 +14,7 @@ from common.sweeps.assumptions import FILE
 from common.sweeps.cost import Estimate, Range, total
 from common.sweeps.profiles import Profile
 from slurm import cost, plan, preflight, records
-from slurm.script import BEFORE, dependency, options, parameters
+from slurm.script import BEFORE, options, parameters
 
 TITLES = {
     "model": "models made here",
@@ -27,11 +27,6 @@ TITLES = {
     "measure": "measures of kept models on the CPU, each after its training",
     "compare": "comparison, after the end of all",
 }
-
-SYNCHRONOUS = (
-    "hours are of synchronous training, as the papers'; asynchronous training was reported to take "
-    "0.4 to 0.8 times as long (AReaL, verl), and is another algorithm"
-)
 
 
 def show(
@@ -53,8 +48,6 @@ def show(
     gpus = {key: e.gpus for key, e in estimates.items()}
     every = list(estimates.values())
     say("\n".join([f"{len(jobs)} jobs{_sums(every)}", *power]))
-    if any(e.layout for e in every):
-        say(SYNCHRONOUS)
     if profile.executor == "slurm":
         jobs, most = plan.capped(jobs, estimates, profile.most_gpus), profile.most_gpus
         hours = plan.makespan(jobs, estimates)
@@ -76,8 +69,8 @@ def show(
             say(f"  {names}{took and f': {took}'}")
         first, *more = [group for group in arrays if group[0].kind == kind]
         if profile.executor == "slurm":
-            needs, wanted = _symbolic(first[0], jobs), gpus.get(first[0].key, max(1, profile.gpus))
-            given = parameters(first, path, profile, needs, wanted)
+            wanted = gpus.get(first[0].key, max(1, profile.gpus))
+            given = parameters(first, path, profile, None, wanted)
             say(f"sbatch {shlex.join(options(given, len(first)))}")
             said = given["setup"][: -len(BEFORE) - 1]  # the same in each job
             say("\n".join([*said, f"srun {shlex.join(given['srun_args'])}"]))
@@ -132,7 +125,6 @@ def _took(job: plan.Job, e: Estimate | None) -> str:
 
 
 def _benchmarks(job: plan.Job) -> str:
-    """Return the benchmarks, checkpoints and samples per problem of a job that evaluates."""
     if job.kind not in plan.EVALUATED:
         return ""
     some = job.config.evaluations
@@ -142,11 +134,3 @@ def _benchmarks(job: plan.Job) -> str:
     at = f"{len(points)} checkpoints" if more else at if trained else "untrained"
     samples = "/".join(str(n) for n in sorted({e.n for e in some}))
     return f"; {at}, n={samples}: {', '.join(names)}"
-
-
-def _symbolic(job: plan.Job, jobs: list[plan.Job]) -> str | None:
-    """Return the job's dependency with names in place of job ids: the keys of the jobs that it
-    needs or follows, and EVERY_JOB_ABOVE for the comparison's."""
-    names = {name: one.key for one in jobs for name in one.makes if name in job.needs}
-    names |= {key: "EVERY_JOB_ABOVE" if job.kind == "compare" else key for key in job.follows}
-    return dependency(job, {key: name.replace("_", "-") for key, name in names.items()})

@@ -23,7 +23,7 @@ from common.sweeps.gates import Gate
 from common.sweeps.measures import Measure
 from common.sweeps.plan import Command
 from slurm import environment, node, ray_cluster, status
-from slurm.attempts import attempts, began, ended, job_id, progress, restart, run_folder, saved
+from slurm.attempts import attempts, began, ended, job_id, progress, run_folder, saved
 from slurm.plan import SAMPLED
 from slurm.retry import STUCK, after
 from slurm.stop import Stop, Stopped, deadline, node_name, preempted, requeue, withhold
@@ -56,14 +56,14 @@ class Task:
 
     def _attempt(self) -> str:
         rank, this = int(os.environ.get("SLURM_PROCID", "0")), job_id()
+        attempt = f"{this}-{os.environ.get('SLURM_RESTART_COUNT', '0')}"
         folder = Path(self.folder)
         folder.mkdir(parents=True, exist_ok=True)
-        ray = folder / f"ray-{this}-{restart()}"
+        ray, looks = folder / f"ray-{attempt}", folder / f"preflight-{attempt}"
         x: Any = None
         if self.config:
             x = strict(SCHEMAS.get(self.kind, Experiment), read(Path(self.config)))
         need = node.need_of(self.kind, x, self.nodes, self.gpus)
-        looks = folder / f"preflight-{this}-{restart()}"
         if rank > 0:
             withhold()  # the first task decides; Ray must live until the trainer has saved
             if need is not None and not node.ready(need, looks, rank):

@@ -28,9 +28,9 @@ from common.errors import require
 from common.platforms import need_linux
 from common.report.power import power
 from common.sweeps.cost import on
-from common.sweeps.prefetch import prefetch
 from common.sweeps.profiles import load_profile
 from slurm import dry_run, preflight
+from slurm.prefetch import prefetch
 from slurm.tables import Table, Wanted, chosen, listing
 
 ASKED = ("prefetch", "dry_run", "yes")

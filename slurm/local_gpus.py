@@ -34,21 +34,22 @@ class LocalGpus:
     def __call__(self) -> list[str]:
         """Run all tasks and return the keys of those that failed. On TERM or USR2 the running tasks
         save and end, and then this process ends too."""
-        tasks, running = {task.key: task for task in self.tasks}, dict[str, Running]()
+        tasks = {task.key: task for task in self.tasks}
+        running = dict[str, tuple[subprocess.Popen, list[str]]]()  # its process, and its GPUs
         jobs = [
             Scheduled(key, self.needs[key], self.follows[key], max(1, task.gpus))
             for key, task in tasks.items()
         ]
 
         def begin(job: Scheduled, places: list[str]) -> None:
-            running[job.key] = Running(tasks[job.key], places, _start(tasks[job.key], places))
+            running[job.key] = _start(tasks[job.key], places), places
 
         def ended() -> Iterable[tuple[str, bool]]:
             time.sleep(PAUSE)
-            for key in [key for key, one in running.items() if one.child.poll() is not None]:
-                one = running.pop(key)
-                if (code := one.child.returncode) == AGAIN:
-                    begin(Scheduled(key), one.places)
+            for key in [key for key, (child, _) in running.items() if child.poll() is not None]:
+                child, places = running.pop(key)
+                if (code := child.returncode) == AGAIN:
+                    begin(Scheduled(key), places)
                     continue
                 if code:
                     _note(tasks[key], f"failed: its process ended with code {code}")
@@ -62,15 +63,8 @@ class LocalGpus:
         try:
             return schedule(jobs, self.gpus or [CPU], begin, ended, lost)
         except Stopped as stopped:
-            _end([*running.values()])
+            _end([(child, tasks[key].signal_lead_s) for key, (child, _) in running.items()])
             raise SystemExit(1) from stopped
-
-
-@dataclass(frozen=True)
-class Running:
-    task: Task
-    places: list[str]
-    child: subprocess.Popen
 
 
 def _stop(number: int, _frame) -> None:
@@ -93,19 +87,19 @@ def _start(task: Task, places: list[str]) -> subprocess.Popen:
         )
 
 
-def _end(running: list[Running]) -> None:
-    """Let the running tasks save and end, as before a time limit, and kill those that take too
-    long."""
+def _end(running: list[tuple[subprocess.Popen, int]]) -> None:
+    """Let the running tasks save and end, as before a time limit, and kill those that take longer
+    than so many seconds."""
     for number in (signal.SIGTERM, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
-    for one in running:
-        one.child.send_signal(signal.SIGUSR2)
-    for one in running:
+    for child, _ in running:
+        child.send_signal(signal.SIGUSR2)
+    for child, seconds in running:
         try:
-            one.child.wait(one.task.signal_lead_s)
+            child.wait(seconds)
         except subprocess.TimeoutExpired:
-            one.child.kill()
-            one.child.wait()
+            child.kill()
+            child.wait()
 
 
 def _note(task: Task, how: str) -> None:

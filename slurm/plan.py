@@ -17,7 +17,6 @@ from common.sweeps.cost import Estimate, Range
 from common.sweeps.gates import Gated
 from common.sweeps.measures import Measure
 from common.sweeps.plan import Command
-from common.sweeps.schedule import chained, last_end
 
 Kind = Literal[
     "model", "command", "rates", "gate", "train", "evaluate", "score", "measure", "compare"
@@ -53,7 +52,6 @@ def experiment(job: Job) -> Experiment | None:
 
 
 def row_of(job: Job) -> str:
-    """Return the name of a job's row; its key if it has none."""
     found = experiment(job)
     return found.name if found else job.key
 
@@ -164,19 +162,41 @@ def _left(job: Job, there: set[str]) -> Job | None:
 
 
 def capped(jobs: list[Job], estimates: Mapping[str, Estimate], gpus: int) -> list[Job]:
-    """Return the jobs in an order in which at most `gpus` GPUs are in use at once (`chained`)."""
-    took = {key: (e.gpus, e.hours.high) for key, e in estimates.items()}
-    after = chained(jobs, took, gpus)
-    known = {job.key: job for job in jobs}
-    return [
-        replace(known[key], follows=(*known[key].follows, *more)) for key, more in after.items()
-    ]
+    """Return the jobs, each after what it waits for, with the jobs that it must also follow so that
+    at most `gpus` GPUs are in use at once, whatever each job takes: the last ones of the GPUs that
+    are predicted to be free when it may start, or first."""
+    last, ends = [(0.0, "")] * gpus, dict[str, float]()  # free from which hour, after which job
+    left, found = [*jobs], list[Job]()
+    while left:
+        names = {name for job in left for name in (job.key, *job.makes)}
+        free = [job for job in left if names.isdisjoint((*job.needs, *job.follows))]
+        job = max(free, key=lambda one: len(one.needs))  # the first of those with most
+        left.remove(job)
+        end = max((ends.get(name, 0.0) for name in (*job.needs, *job.follows)), default=0.0)
+        e = estimates.get(job.key)
+        count, hours = (e.gpus, e.hours.high) if e else (0, 0.0)
+        last.sort(key=lambda place: (place[0] > end, abs(place[0] - end)))
+        more = dict.fromkeys(key for _, key in last[:count] if key)
+        found.append(replace(job, follows=(*job.follows, *more)))
+        end = max(end, *(hour for hour, _ in last[:count]), 0.0) + hours
+        last[:count] = [(end, job.key)] * count
+        ends |= dict.fromkeys((job.key, *job.makes), end)
+    return found
 
 
 def makespan(jobs: list[Job], estimates: Mapping[str, Estimate]) -> Range:
     """Return the hours until all jobs have ended, if SLURM starts each as soon as it may."""
-    low, high = ({k: getattr(e.hours, x) for k, e in estimates.items()} for x in ("low", "high"))
-    return Range(last_end(jobs, low), last_end(jobs, high))
+
+    def last_end(side: str) -> float:
+        ends = {"": 0.0}
+        for job in jobs:
+            start = max(ends.get(name, 0.0) for name in ("", *job.needs, *job.follows))
+            e = estimates.get(job.key)
+            end = start + (getattr(e.hours, side) if e else 0.0)
+            ends |= dict.fromkeys((job.key, *job.makes), end)
+        return max(ends.values())
+
+    return Range(last_end("low"), last_end("high"))
 
 
 def arrays(jobs: list[Job], gpus: dict[str, int] | None = None) -> list[list[Job]]:

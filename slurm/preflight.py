@@ -16,9 +16,9 @@ from common.config.files import ROOT
 from common.errors import UserError, require
 from common.results.run import version_of
 from common.sweeps.plan import Command
-from common.sweeps.prefetch import all_is_here
 from common.sweeps.profiles import Profile
 from slurm import cost, plan, queue
+from slurm.prefetch import all_is_here
 from slurm.script import options, outside_jobs, parameters
 from slurm.tables import Chosen
 

@@ -23,7 +23,6 @@ class State:
 
 
 def states(job_ids: list[str]) -> dict[str, State]:
-    """Return the state of each job or array element (`12`, `12_3`)."""
     if not job_ids:
         return {}
     found, silent = _squeue(), ""

@@ -46,12 +46,9 @@ def create(root: Path, paper: str) -> Path:
 def freeze(path: Path, configs: dict, profile) -> None:
     """Copy the code, with its commit, and write every configuration (key -> dataclass), so that
     later edits do not change waiting jobs."""
-    try:
-        for package in PACKAGES:
-            ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
-            shutil.copytree(ROOT / package, path / "code" / package, ignore=ignored)
-    except OSError as error:
-        raise UserError(f"cannot copy the code to {path}: {error}; free space there") from error
+    for package in PACKAGES:
+        ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
+        shutil.copytree(ROOT / package, path / "code" / package, ignore=ignored)
     for key, config in configs.items():
         write(path / "configs" / f"{key}.yaml", yaml.safe_dump(asdict(config), sort_keys=False))
     made_of = source()

@@ -148,7 +148,6 @@ def _number(key: str, text: str) -> int:
 
 
 def listing(paper: str, tables: Mapping[str, Table], table: str) -> Iterator[str]:
-    """Yield lines that say what there is to run."""
     config = asked_for(paper, CLUSTER, ())
     for name in some_of("table", table, tables) or tables:
         one, seeds = tables[name], dict[str, set[int]]()

@@ -45,7 +45,6 @@ def laid_out(
 
 
 def check_layout(x: Experiment, profile: Profile, size: Size, prompt: int) -> None:
-    """Check nodes, CPUs and the division of a mini-batch over the GPUs."""
     check_prompt(prompt, size, x.model.name)
     if not backend(x.backend).needs_gpu:
         said = f"backend={x.backend} is one process; choose a profile with one node, not "
@@ -74,7 +73,6 @@ def check_time(
 
 
 def check_prompt(prompt: int, size: Size, name: str) -> None:
-    """Check that the longest prompt leaves room for a response."""
     remedy = f"prompts of so many tokens leave no room for a response in the context of {name}, "
     remedy += f"{size.context}; take a model with a longer one, or correct prompt_tokens in {FILE}"
     require(prompt < size.context, "prompt_tokens", prompt, remedy)

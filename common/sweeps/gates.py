@@ -20,8 +20,6 @@ from common.sweeps.plan import Reproduce, Sweep, evaluations_of, runs_of
 
 @dataclass(frozen=True)
 class Gate:
-    """One gate job."""
-
     run: str  # dotted path of run(gate), which leaves DONE at its end or raises UserError
     name: str
     paper: str
@@ -35,7 +33,6 @@ class Gate:
 
     @property
     def path(self) -> Path:
-        """The run folder."""
         return Path(self.results_dir) / self.paper / run_name(self.name, self.identity())
 
     def identity(self) -> dict:

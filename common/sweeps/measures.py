@@ -32,7 +32,6 @@ class Measure:
 
     @property
     def path(self) -> Path:
-        """The run folder."""
         readable = f"{self.row.trained}-{self.row.benchmark}"
         return Path(self.results_dir) / self.row.paper / run_name(readable, self.identity())
 
@@ -42,7 +41,6 @@ class Measure:
         return {"measure": self.run, "row": row, "steps": self.steps, "updates": self.updates}
 
     def config(self) -> dict:
-        """Return what the run folder stores as its configuration."""
         return self.identity() | {"scope": self.row.scope, "row": asdict(self.row)}
 
     def weights(self, step: int) -> Path:
@@ -81,5 +79,4 @@ def measures_of(config: Reproduce, sweep: Sweep, runs: list[Experiment]) -> list
 
 
 def measures(config: Reproduce) -> list[Measure]:
-    """Return the measures of every training run of the scale."""
     return [one for s in config.sweeps for one in measures_of(config, s, runs_of(config, s))]

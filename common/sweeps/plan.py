@@ -139,7 +139,6 @@ class Reproduce:
 
     @property
     def seconds(self) -> float | None:
-        """The budget in seconds; None where there is none."""
         if self.budget is None:
             return None
         text = str(self.budget)
@@ -152,12 +151,10 @@ class Reproduce:
 
     @property
     def sweeps(self) -> list[Sweep]:
-        """The sweeps of the scale."""
         return self.scales[self.scale].sweeps
 
     @property
     def names(self) -> list[str]:
-        """The names that the rows of the scale have in run ids."""
         return list(dict.fromkeys(run_name(s, row) for s in self.sweeps for row in s.rows))
 
     def matching_rows(self, patterns: list[str]) -> list[str]:

@@ -85,7 +85,6 @@ class Profile:
 
     @property
     def gpus(self) -> int:
-        """The GPUs of one training job, over all its nodes."""
         return self.nodes * self.gpus_per_node
 
     @property
@@ -97,12 +96,17 @@ class Profile:
         """Return what a training takes of this profile: all of it, or `small` for a small model."""
         if self.small is None or parameters > 1e9 * self.small.billions:
             return self
-        parts = self.gpus_per_node // self.small.gpus
+        return self.share(self.small.gpus)
+
+    def share(self, gpus: int) -> "Profile":
+        """Return `gpus` GPUs of one node, with their share of the rest."""
+        node, memory = max(1, self.gpus_per_node), self.memory_gb
         return replace(
             self,
-            gpus_per_node=self.small.gpus,
-            cpus_per_node=self.cpus_per_node // parts,
-            memory_gb=self.memory_gb and self.memory_gb // parts,
+            nodes=1,
+            gpus_per_node=min(gpus, self.gpus_per_node),
+            cpus_per_node=max(1, gpus * self.cpus_per_node // node),
+            memory_gb=memory and max(1, gpus * memory // node),
             small=None,
         )
 

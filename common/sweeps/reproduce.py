@@ -113,7 +113,6 @@ def parts(config: Reproduce, after: str) -> list[Call]:
 
 
 def compute(config: Reproduce, name: str) -> None:
-    """Run one of the paper's own parts."""
     function = import_target(config.parts[name].run, f"parts.{name}.run")
     words = config.scales[config.scale].parts[name]
     if not (ROOT / "papers" / config.paper / "configs" / f"{name}.yaml").exists():

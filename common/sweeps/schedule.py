@@ -1,12 +1,12 @@
 """Jobs side by side: `schedule` on the GPUs of a machine (slurm/local_gpus.py), `run_all` on its
-cores, `chained` for SLURM."""
+cores."""
 
 import multiprocessing
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from common.errors import UserError
 from common.watch import end_with_parent
@@ -71,52 +71,6 @@ def schedule(
             if not well:
                 failed.add(key)
     return [job.key for job in jobs if job.key in failed]
-
-
-class Job(Protocol):
-    """A job that waits: for the jobs that make the names in `needs`, and for those in `follows`."""
-
-    @property
-    def key(self) -> str: ...
-    @property
-    def makes(self) -> tuple[str, ...]: ...
-    @property
-    def needs(self) -> tuple[str, ...]: ...
-    @property
-    def follows(self) -> tuple[str, ...]: ...
-
-
-def chained(
-    jobs: Sequence[Job], takes: Mapping[str, tuple[int, float]], places: int
-) -> dict[str, list[str]]:
-    """Return the keys of the jobs, each after what it waits for, with the jobs that it must also
-    follow so that at most `places` places are in use at once, whatever each job takes: the last
-    ones of the places that are predicted to be free when it may start, or first. `takes`: places
-    and predicted hours of a job, where it takes any."""
-    last, ends = [(0.0, "")] * places, dict[str, float]()  # free from which hour, after which job
-    left, found = [*jobs], dict[str, list[str]]()
-    while left:
-        names = {name for job in left for name in (job.key, *job.makes)}
-        free = [job for job in left if names.isdisjoint((*job.needs, *job.follows))]
-        job = max(free, key=lambda one: len(one.needs))  # the first of those with most
-        left.remove(job)
-        end = max((ends.get(name, 0.0) for name in (*job.needs, *job.follows)), default=0.0)
-        count, hours = takes.get(job.key, (0, 0.0))
-        last.sort(key=lambda place: (place[0] > end, abs(place[0] - end)))
-        found[job.key] = [*dict.fromkeys(key for _, key in last[:count] if key)]
-        end = max(end, *(hour for hour, _ in last[:count]), 0.0) + hours
-        last[:count] = [(end, job.key)] * count
-        ends |= dict.fromkeys((job.key, *job.makes), end)
-    return found
-
-
-def last_end(jobs: Sequence[Job], hours: Mapping[str, float]) -> float:
-    """Return the hour in which the last job ends if each starts as soon as it may, in order."""
-    ends = {"": 0.0}
-    for job in jobs:
-        start = max(ends.get(name, 0.0) for name in ("", *job.needs, *job.follows))
-        ends |= dict.fromkeys((job.key, *job.makes), start + hours.get(job.key, 0.0))
-    return max(ends.values())
 
 
 def run_all(tasks: Sequence[Call], workers: int) -> None:

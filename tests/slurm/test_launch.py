@@ -5,7 +5,7 @@ from tiny import ROOT
 
 from common.comparison.published import published, reruns_of
 from common.errors import UserError
-from common.sweeps import prefetch
+from slurm import prefetch
 from slurm.dry_run import TITLES
 from slurm.launch import main as launch
 from slurm.launch import tables_of

@@ -1,16 +1,13 @@
-"""The models and public sets that rows (experiments) need, and their download."""
+"""The models and public sets that the chosen rows (experiments) need, and their download."""
 
-from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from common.datasets.commits import fetched, public, read_from, read_whole
 from common.errors import require
-from common.evaluation.config import Evaluate
-from common.experiment import Experiment
 from common.models.store import cached, download
-from common.sweeps.plan import Command
+from slurm.tables import Chosen
 
 
 class Weights(NamedTuple):
@@ -19,41 +16,30 @@ class Weights(NamedTuple):
     revision: str | None
 
 
-class Asked(Protocol):
-    """What is submitted: runs, their evaluations, and the commands that make models."""
-
-    @property
-    def runs(self) -> Sequence[Experiment]: ...
-    @property
-    def evaluations(self) -> Sequence[Evaluate]: ...
-    @property
-    def commands(self) -> Mapping[str, Command]: ...
-
-
-def models(experiments: Iterable[Experiment], commands: Iterable[Command] = ()) -> list[Weights]:
+def models(found: Chosen) -> list[Weights]:
     """Return the models that the runs load, each once, also memory networks. A model that a command
     makes, and that does not exist yet, is replaced by the one that the command starts from."""
-    runs, starts = list(experiments), {one.makes: one.loads for one in commands}
-    found = [
+    starts = {one.makes: one.loads for one in found.commands.values()}
+    loaded = [
         Weights("loads", starts[x.model.path], None)
         if x.model.path in starts and not Path(x.model.path).exists()
         else Weights("model.path", x.model.path, x.model.revision)
-        for x in runs
+        for x in found.runs
         if x.model.path
     ]
-    samplers = [x.method.sampler.path for x in runs if x.method.sampler is not None]
-    found += [Weights("method.sampler.path", path, None) for path in samplers if path]
-    return list(dict.fromkeys(found))
+    samplers = [x.method.sampler.path for x in found.runs if x.method.sampler is not None]
+    loaded += [Weights("method.sampler.path", path, None) for path in samplers if path]
+    return list(dict.fromkeys(loaded))
 
 
-def sets(experiments: Iterable[Experiment], evaluations: Iterable[Evaluate]) -> list[dict]:
+def sets(found: Chosen) -> list[dict]:
     """Return the public sets of trainings and evaluations, once for each way of reading one."""
-    nodes = [node for x in experiments for node in (x.data.train, *x.data.benchmarks.values())]
-    nodes += [e.eval.prompts for e in evaluations]
-    found = [
+    nodes = [node for x in found.runs for node in (x.data.train, *x.data.benchmarks.values())]
+    nodes += [e.eval.prompts for e in found.evaluations]
+    read = [
         {key: entry for key, entry in node.items() if key != "solve_rate"} for node in public(nodes)
     ]
-    return [node for i, node in enumerate(found) if node not in found[:i]]
+    return [node for i, node in enumerate(read) if node not in read[:i]]
 
 
 def model_is_here(one: Weights, offline: bool) -> None:
@@ -68,20 +54,19 @@ def model_is_here(one: Weights, offline: bool) -> None:
     require(not offline or cached(path, revision), key, path, remedy)
 
 
-def all_is_here(found: Asked, offline: bool) -> None:
+def all_is_here(found: Chosen, offline: bool) -> None:
     """Raise UserError for a model and, if `offline`, a set that is not here."""
-    for one in models(found.runs, found.commands.values()):
+    for one in models(found):
         model_is_here(one, offline)
-    for node in sets(found.runs, found.evaluations) if offline else []:
+    for node in sets(found) if offline else []:
         read_from(node)
 
 
-def prefetch(found: Asked) -> None:
+def prefetch(found: Chosen) -> None:
     """Download what is missing and read every set once. Raises UserError that names what failed."""
-    loaded = models(found.runs, found.commands.values())
-    nodes = sets(found.runs, found.evaluations)
-    wanted = [(f"model {one.path}", partial(_model, one)) for one in loaded]
-    fetched([*wanted, *((f"set {node['name']}", partial(read_whole, node)) for node in nodes)])
+    wanted = [(f"model {one.path}", partial(_model, one)) for one in models(found)]
+    wanted += [(f"set {node['name']}", partial(read_whole, node)) for node in sets(found)]
+    fetched(wanted)
     print("all of it is here")
 
 
