@@ -95,42 +95,25 @@ def until(condition, seconds=60):
 
 
 @pytest.mark.process
-def test_a_training_has_all_gpus_and_evaluations_one_each_at_the_same_time(tmp_path):
-    tasks = {"train": 3, "x": 1, "y": 1, "z": 1, "compare": 0}
-    needs = {key: ["train"] for key in "xyz"}
-    scheduler = started(tmp_path, tasks, ["0", "1", "2"], needs, {"compare": ["train", *"xyz"]})
-    assert scheduler.communicate(timeout=120)[0] == "[]\n"
-    found = {key: seen(tmp_path, key) for key in tasks}
-    assert found["train"]["gpus"] == "0,1,2"
-    assert sorted(found[key]["gpus"] for key in "xyz") == ["0", "1", "2"]
+def test_tasks_share_the_gpus_and_a_failure_stops_what_needs_it_alone(tmp_path):
+    """A training has all GPUs, and its evaluations one each, at the same time. A task that asks for
+    another try has it on the same GPUs."""
+    tasks = {"train": 3, "x": 1, "y": 1, "z": 1, "bad": 2, "of_bad": 1, "again": 2, "compare": 0}
+    needs = {key: ["train"] for key in "xyz"} | {"of_bad": ["bad"]}
+    follows = {"bad": [*"xyz"], "again": ["bad"], "compare": [*tasks][:-1]}
+    scheduler = started(tmp_path, tasks, ["4", "7", "8"], needs, follows)
+    assert json.loads(scheduler.communicate(timeout=120)[0]) == ["bad", "of_bad"]
+    found = {key: seen(tmp_path, key) for key in tasks if key != "of_bad"}
+    assert found["train"]["gpus"] == "4,7,8"
+    assert sorted(found[key]["gpus"] for key in "xyz") == ["4", "7", "8"]
     assert found["compare"]["gpus"] == ""
     assert not any(one["slurm"] for one in found.values())
-    ends = [found[key]["end"] for key in "xyz"]
-    assert max(found[key]["start"] for key in "xyz") < min(ends)
-    assert min(found[key]["start"] for key in "xyz") > found["train"]["end"]
-    assert found["compare"]["start"] > max(ends)
-
-
-@pytest.mark.process
-def test_a_task_that_asks_for_another_try_has_it_on_its_own_gpus(tmp_path):
-    tasks = {"again": 2, "then": 1}
-    scheduler = started(tmp_path, tasks, ["0", "1", "2"], {"then": ["again"]})
-    assert scheduler.communicate(timeout=120)[0] == "[]\n"
-    first = (tmp_path / "again" / "first").read_text()
-    assert seen(tmp_path, "again")["gpus"] == first == "0,1"
-    assert seen(tmp_path, "then")["start"] > seen(tmp_path, "again")["end"]
-
-
-@pytest.mark.process
-def test_a_failure_stops_what_needs_it_and_nothing_else(tmp_path):
-    tasks = {"bad": 2, "good": 2, "of_bad": 1, "of_good": 1, "compare": 0}
-    needs = {"of_bad": ["bad"], "of_good": ["good"]}
-    scheduler = started(tmp_path, tasks, ["4", "7"], needs, {"compare": [*tasks][:-1]})
-    assert json.loads(scheduler.communicate(timeout=120)[0]) == ["bad", "of_bad"]
-    assert seen(tmp_path, "of_good")["gpus"] in ("4", "7")
-    assert "end" in seen(tmp_path, "compare")
-    assert not (tmp_path / "of_bad" / "seen.json").exists()
+    starts, ends = ([found[key][when] for key in "xyz"] for when in ("start", "end"))
+    assert found["train"]["end"] < min(starts) < max(starts) < min(ends)
+    assert (tmp_path / "again" / "first").read_text() == found["again"]["gpus"] == "4,7"
+    assert found["compare"]["start"] > max(found["again"]["end"], *ends)
     assert "it fails" in (tmp_path / "bad" / "log.err").read_text()
+    assert not (tmp_path / "of_bad" / "seen.json").exists()
     last = json.loads((tmp_path / "of_bad" / "attempts.jsonl").read_text().splitlines()[-1])
     assert last["how"] == "not run, it needs bad"
 

@@ -90,19 +90,6 @@ def test_a_verifier_without_bubblewrap_is_found_before_a_model_is_loaded(monkeyp
     assert found.problem.startswith("bwrap ")
 
 
-def test_a_job_on_a_sound_node_prints_what_it_saw(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(node, "facts", lambda *_: SOUND)
-    monkeypatch.setattr(node, "_reduce", lambda *_: ({"count": 2, "gb_per_s": 300.0}, ""))
-    assert node.ready(replace(H100, reduce="nccl"), tmp_path)
-    said = capsys.readouterr().out.splitlines()
-    names = ["preflight:", "flock", "verifier", "TMPDIR", "TMPDIR's room", "shared memory"]
-    names += ["CPUs", "torch", "GPUs"]
-    names += ["GPU memory", "Triton", "flash-attn", "all-reduce"]
-    assert [line[:16].strip() for line in said] == names
-    assert said[-1].endswith("nccl, 2 processes, 300 GB/s")
-    assert list(tmp_path.iterdir()) == []  # one node has nobody to tell
-
-
 def test_the_first_task_says_what_another_node_has_found(tmp_path, monkeypatch):
     """The second task must not raise: its end would end the first before it has spoken."""
     need, answers = replace(H100, nodes=2, reduce="nccl"), {}

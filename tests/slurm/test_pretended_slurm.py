@@ -1,10 +1,12 @@
 """The way of a job from submission to its result, with stand-ins for SLURM's programs: `sbatch`
 runs each element of the script at once."""
 
+import json
 import os
 import sys
 
 import pytest
+import yaml
 from lab import Lab
 from tiny import ROOT
 
@@ -52,3 +54,12 @@ def test_an_array_of_trainings_and_a_comparison_run_from_their_files(results, ti
         (folder,) = results.glob(f"f_grpo/cluster/*/runs/{run.run_id}")
         assert attempts(folder)[0]["job"] == job
     assert lab.submit(runs)[0].endswith("0 to submit")
+    assert (results / "f_grpo" / "comparison.csv").read_text().count("\n") > 10
+    shown = lab.show()
+    for said in ("step 2/2", "reward", "pass@1", "GPU-hours of the 2 done: predicted"):
+        assert said in shown
+    (submission,) = (results / "f_grpo" / "cluster").glob("2*")
+    assert json.loads((submission / "meta.json").read_text())["profile"]["partition"] == "low"
+    frozen = (submission / "configs" / f"{runs[0].run_id}.yaml").read_text()
+    kept = (results / "f_grpo" / runs[0].run_id / "config.yaml").read_text()
+    assert yaml.safe_load(frozen) == yaml.safe_load(kept)

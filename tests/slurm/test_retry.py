@@ -181,6 +181,18 @@ def test_without_slurm_the_task_asks_for_another_try(tmp_path, monkeypatch):
     assert one.hows() == ["failed: NCCL", "failed: optim.lr=9"]
 
 
+def test_no_job_waits_for_a_lock_where_files_cannot_be_locked(tmp_path, monkeypatch):
+    """As on Lustre without `-o flock`: the check of the node says so."""
+
+    def flock(*_):
+        raise OSError(errno.ENOTSUP, "Operation not supported")
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    monkeypatch.setattr("time.sleep", lambda _: pytest.fail("it waits"))
+    (tmp_path / ".lock").touch()
+    job._wait_for_lock(tmp_path / ".lock")
+
+
 # ---- what verl's next start finds
 
 

@@ -1,6 +1,5 @@
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,12 +13,11 @@ from lab import SETS
 from tiny import ROOT
 
 from common.backends import run_experiment
-from common.evaluation.run import evaluate
 from common.results.files import write, write_json
 from common.sweeps.plan import Sweep, evaluations_of
 from common.sweeps.profiles import load_profile
 from slurm import job, plan, records, status, stop
-from slurm.attempts import attempts, progress
+from slurm.attempts import attempts
 from slurm.script import parameters
 
 # ---- what SLURM says
@@ -209,30 +207,6 @@ class AfterOneStep(stop.Stop):
     def poll(self, longest=None) -> bool:
         self.asked += 1
         return self.asked == 1
-
-
-def content(folder: Path) -> dict[str, bytes]:
-    files = {str(f.relative_to(folder)): f for f in folder.rglob("*") if f.is_file()}
-    return {n: f.read_bytes() for n, f in files.items() if n not in ("meta.json", "DONE")}
-
-
-def test_a_stopped_evaluation_goes_on_with_the_same_bytes(one, monkeypatch):
-    """Stopped between any two chunks."""
-    x = replace(one, optim=replace(one.optim, steps=0))
-    run_experiment(x, progress=False)
-    words = [*SETS["Natural"], "eval.prompts.size=5", "batch=8", "workers=1"]
-    (e,) = evaluations_of([x], Sweep("t", [], [], [], benchmarks={"Natural": words}, n=8))
-    assert evaluate(e) == e.path
-    whole = content(e.path)
-    shutil.rmtree(e.path)
-    # a new process would not hold the lock of the one that was stopped
-    monkeypatch.setattr("fcntl.flock", lambda *_: None)
-    for chunk in range(1, 5):
-        with pytest.raises(stop.Stopped):
-            evaluate(e, AfterOneStep(None, 10).between_steps)
-        assert progress(e.path, "evaluate") == chunk
-    assert evaluate(e, AfterOneStep(None, 10).between_steps) == e.path
-    assert content(e.path) == whole
 
 
 def test_a_stopped_job_goes_on_with_the_first_benchmark_that_is_not_complete(

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-import yaml
 from refuses import refuses
 from tiny import ROOT
 
@@ -29,30 +28,6 @@ from slurm.submit import submit
 from slurm.tables import Chosen
 
 SHORT = ("optim.steps=6", "eval.every=3", "checkpoint_every=2", "keep_checkpoints=true")
-
-
-def test_an_array_runs_and_the_comparison_follows(whole):
-    lab, runs, contents = whole
-    statuses = lab.statuses()
-    assert {one.state for one in statuses.values()} == {"done"}
-    assert set(statuses) == {run.run_id for run in runs} | {
-        "compare"
-    }  # the model was there already
-    assert len({one.job_id.split("_")[0] for one in statuses.values()}) == 2  # one array, one job
-    assert contents[1] != contents[2]
-    rows = (lab.root / "f_grpo" / "comparison.csv").read_text()
-    assert rows.count("\n") > 10
-    shown = lab.show()
-    assert f"step {runs[0].optim.steps}/{runs[0].optim.steps}" in shown
-    assert "reward" in shown
-    assert "pass@1" in shown
-    assert "GPU-hours of the 2 done: predicted" in shown
-    assert lab.submit(runs) == ["4 of 4 jobs done, 0 queued, 0 to submit"]
-    (submission,) = (lab.root / "f_grpo" / "cluster").glob("2*")
-    assert json.loads((submission / "meta.json").read_text())["profile"]["partition"] == "low"
-    frozen = yaml.safe_load((submission / "configs" / f"{runs[0].run_id}.yaml").read_text())
-    kept = yaml.safe_load((lab.root / "f_grpo" / runs[0].run_id / "config.yaml").read_text())
-    assert frozen == kept
 
 
 def test_jobs_import_the_snapshot_not_the_checkout(lab):
@@ -197,13 +172,6 @@ def test_a_failed_training_job_takes_its_evaluations_with_it_and_is_named(
         "4 of 6 jobs done, 0 queued, 3 to submit"  # it, its evaluations, the comparison
     )
     assert {one.state for one in lab.settled().values()} == {"done"}
-
-
-def test_cancel_ends_everything(lab):
-    lab.submit(lab.runs(1, 2))
-    assert len(status.cancel(lab.root, "f_grpo")) == 3
-    statuses = lab.settled()
-    assert all(c.unfinished for c in statuses.values()), statuses
 
 
 def without_slurm(lab, *runs) -> None:

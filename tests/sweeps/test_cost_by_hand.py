@@ -166,13 +166,3 @@ def test_an_engine_decodes_as_many_at_once_as_it_can_and_no_more():
 
     assert hours(2048, 128) > 1.05 * hours(2048, 256)
     assert hours(2048, 256) == hours(2048, 512)
-
-
-def test_what_was_measured_over_what_was_predicted_is_a_factor():
-    x, a = composed(("experiment=cluster/qwen7b_grpo",), "f_grpo"), assumptions()
-    profile, rest = load_profile("h100-1x8"), ([a.models["Qwen/Qwen2.5-7B"]], 8, 4, 0)
-    once, twice = (
-        cost.training_s(x, profile, replace(a, training_factor=(factor, 9)), *rest)
-        for factor in (1, 2)
-    )
-    assert twice == pytest.approx([2 * part for part in once])

@@ -85,33 +85,6 @@ def test_one_failure_stops_no_other_and_is_named(tmp_path, forked):
     assert sorted(file.name for file in tmp_path.iterdir()) == ["first", "last"]
 
 
-def expect(folder: str, name: str) -> None:
-    wait_for((Path(folder) / name).exists)
-
-
-def follow(folder: str, needed: str, name: str) -> None:
-    if not (Path(folder) / needed).exists():
-        raise UserError(f"{needed} is not there")
-    note(folder, name)
-
-
-@pytest.mark.process
-def test_what_needs_a_task_begins_when_it_is_done_next_to_the_others(tmp_path):
-    made = Call("made", note, (str(tmp_path), "made"))
-    other = Call("other", expect, (str(tmp_path), "early"))  # ends only when `early` has run
-    early = Call("early", follow, (str(tmp_path), "made", "early"), needs=("made",))
-    run_all([made, other, early], 2)
-    assert (tmp_path / "early").exists()
-
-
-@pytest.mark.process
-def test_what_needs_a_failed_task_is_not_begun(tmp_path):
-    bad = Call("bad", note, (str(tmp_path), "bad"))
-    with pytest.raises(UserError, match="1 of 2 runs failed"):
-        run_all([bad, Call("late", note, (str(tmp_path), "late"), needs=("bad",))], 1)
-    assert not (tmp_path / "late").exists()
-
-
 @pytest.mark.process
 def test_workers_end_with_a_killed_parent(tmp_path):
     script = tmp_path / "sleepers.py"
