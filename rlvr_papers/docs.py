@@ -79,7 +79,7 @@ def rerun(paper: str, part: str, seeds: int) -> dict:
     profile = load_profile(tables[part].profile)
     found = chosen(paper, tables, Wanted(table=part, seeds=str(seeds)))
     jobs = replace(found, runs=[on(x, profile, {}) for x in found.runs]).jobs()
-    hours = total(one.gpu_hours for one in cost.predictions(jobs, profile).values())
+    hours = total(job.cost.gpu_hours for job in cost.predictions(jobs, profile) if job.cost)
     trainings = sum(job.kind == "train" for job in jobs)
     power = settled(paper, found.runs)
     power = power[(power["seeds"] == seeds) & (power["world"] == TRUE)]

@@ -11,7 +11,7 @@ from common.config.files import ROOT
 from common.errors import UserError
 from common.evaluation.checkpoints import UNTRAINED
 from common.sweeps.assumptions import FILE
-from common.sweeps.cost import Estimate, Range, total
+from common.sweeps.cost import Range, total
 from common.sweeps.profiles import Profile
 from slurm import cost, plan, preflight, records
 from slurm.script import BEFORE, options, parameters
@@ -42,72 +42,66 @@ def show(
     """Print the jobs of each kind with what they take, `power`, and what an array of each kind
     asks SLURM for. Rows that take the same share a line. A job that cannot run on the profile is
     shown with the reason; `submit` would then submit nothing. Writes no files."""
-    outlook = cost.outlook(jobs, profile)
-    estimates, refused = outlook.estimates, outlook.refused
+    jobs = cost.outlook(jobs, profile)
     path = records.folder(root, paper) / "SUBMISSION"
-    gpus = {key: e.gpus for key, e in estimates.items()}
-    every = list(estimates.values())
-    say("\n".join([f"{len(jobs)} jobs{_sums(every)}", *power]))
+    say("\n".join([f"{len(jobs)} jobs{_sums(jobs)}", *power]))
     if profile.executor == "slurm":
-        jobs, most = plan.capped(jobs, estimates, profile.most_gpus), profile.most_gpus
-        hours = plan.makespan(jobs, estimates)
+        jobs, most = plan.capped(jobs, profile.most_gpus), profile.most_gpus
+        hours = plan.makespan(jobs)
         say(f"queue: at most {most} GPU(s) at once; {hours} hours if SLURM starts each job at once")
-    arrays = plan.arrays(jobs, gpus)
+    arrays = plan.arrays(jobs)
     for kind, title in TITLES.items():
         own = [job for job in jobs if job.kind == kind]
         if not own:
             continue
-        found = [estimates[job.key] for job in own if job.key in estimates]
-        say(f"\n== {title}: {len(own)} job(s){_sums(found)}")
+        say(f"\n== {title}: {len(own)} job(s){_sums(own)}")
         like: dict[str, Counter[str]] = {}  # what jobs take -> their rows
         for job in own:
-            why = refused.get(job.key)
-            took = f"REFUSED: {why}" if why else _took(job, estimates.get(job.key))
+            took = f"REFUSED: {job.refused}" if job.refused else _took(job)
             like.setdefault(took + _benchmarks(job), Counter())[plan.row_of(job)] += 1
         for took, rows in like.items():
             names = ", ".join(f"{n} x {row}" if n > 1 else row for row, n in rows.items())
             say(f"  {names}{took and f': {took}'}")
         first, *more = [group for group in arrays if group[0].kind == kind]
         if profile.executor == "slurm":
-            wanted = gpus.get(first[0].key, max(1, profile.gpus))
-            given = parameters(first, path, profile, None, wanted)
+            given = parameters(first, path, profile, None)
             say(f"sbatch {shlex.join(options(given, len(first)))}")
             said = given["setup"][: -len(BEFORE) - 1]  # the same in each job
             say("\n".join([*said, f"srun {shlex.join(given['srun_args'])}"]))
         if more:
-            sizes = sorted({gpus.get(group[0].key, 0) for group in more} - {0})
+            sizes = sorted({group[0].gpus or 0 for group in more} - {0})
             on = f", on {' or '.join(map(str, sizes))} GPU(s)" if sizes else ""
             say(f"# ... and {len(more)} more array(s){on}")
-    needed = cost.disk_gb(every, profile)
+    needed = cost.disk_gb(jobs, profile)
     say(f"\ndisk: {_gb(needed)} at most; {preflight.free_gb(root):,.0f} GB free here, at {root}")
     commands = [job.config for job in jobs if job.kind == "command"]
     checks: list[Callable] = [partial(preflight.inputs, commands)]
     checks += [partial(preflight.room, needed, root, disk_gb)]
-    checks += [partial(preflight.resumed, jobs, estimates)]
+    checks += [partial(preflight.resumed, jobs)]
     for check in checks:
         try:
             check()
         except UserError as error:
             say(f"submit will refuse on this machine: {error}")
-    if refused:
+    if refused := [job for job in jobs if job.refused]:
         say(f"{len(refused)} job(s) cannot run on {profile.name}, see REFUSED; submit refuses all")
-        say(f"{cost.leaves_out(jobs, outlook)} leaves their rows out")
-    if total(e.gpu_hours for e in every).high > cost.ASKED:
+        say(f"{cost.leaves_out(refused)} leaves their rows out")
+    if total(job.cost.gpu_hours for job in jobs if job.cost).high > cost.ASKED:
         say(f"submit wants yes=true: these are more than {cost.ASKED:,} GPU-hours")
     say(f"assumptions: {FILE.relative_to(ROOT)}; nothing was submitted")
 
 
-def _sums(estimates: list[Estimate]) -> str:
-    if not estimates:
-        return ""
-    return f", {total(e.gpu_hours for e in estimates)} GPU-hours"
+def _sums(jobs: list[plan.Job]) -> str:
+    found = [job.cost.gpu_hours for job in jobs if job.cost]
+    return f", {total(found)} GPU-hours" if found else ""
 
 
 def _gb(size: float) -> str:
     return f"{Range(size, size)} GB" if size >= 0.1 else "under 0.1 GB"
 
 
-def _took(job: plan.Job, e: Estimate | None) -> str:
+def _took(job: plan.Job) -> str:
+    e = job.cost
     if e is None:
         return ""
     gpus = f"{e.gpus} GPU{'s' * (e.gpus > 1)}"

@@ -41,10 +41,17 @@ class Job:
     follows: tuple[str, ...] = ()
     of: Any = None  # for a job that samples or measures: the Experiment of its model
     makes: tuple[str, ...] = ()  # names of its runs; by default its Suite's, or its key
+    cost: Estimate | None = None  # by slurm/cost.py; other kinds, such as a comparison, have none
+    refused: str = ""  # why it cannot run on the profile, with the key to change
 
     def __post_init__(self):
-        own = self.config.names if isinstance(self.config, Suite) else (self.key,)
-        object.__setattr__(self, "makes", self.makes or own)
+        if not self.makes:
+            own = self.config.names if isinstance(self.config, Suite) else (self.key,)
+            object.__setattr__(self, "makes", own)
+
+    @property
+    def gpus(self) -> int | None:
+        return self.cost.gpus if self.cost else None
 
 
 def experiment(job: Job) -> Experiment | None:
@@ -161,7 +168,7 @@ def _left(job: Job, there: set[str]) -> Job | None:
     return replace(job, config=Suite(some), makes=()) if some else None
 
 
-def capped(jobs: list[Job], estimates: Mapping[str, Estimate], gpus: int) -> list[Job]:
+def capped(jobs: list[Job], gpus: int) -> list[Job]:
     """Return the jobs, each after what it waits for, with the jobs that it must also follow so that
     at most `gpus` GPUs are in use at once, whatever each job takes: the last ones of the GPUs that
     are predicted to be free when it may start, or first."""
@@ -173,8 +180,7 @@ def capped(jobs: list[Job], estimates: Mapping[str, Estimate], gpus: int) -> lis
         job = max(free, key=lambda one: len(one.needs))  # the first of those with most
         left.remove(job)
         end = max((ends.get(name, 0.0) for name in (*job.needs, *job.follows)), default=0.0)
-        e = estimates.get(job.key)
-        count, hours = (e.gpus, e.hours.high) if e else (0, 0.0)
+        count, hours = (job.cost.gpus, job.cost.hours.high) if job.cost else (0, 0.0)
         last.sort(key=lambda place: (place[0] > end, abs(place[0] - end)))
         more = dict.fromkeys(key for _, key in last[:count] if key)
         found.append(replace(job, follows=(*job.follows, *more)))
@@ -184,26 +190,25 @@ def capped(jobs: list[Job], estimates: Mapping[str, Estimate], gpus: int) -> lis
     return found
 
 
-def makespan(jobs: list[Job], estimates: Mapping[str, Estimate]) -> Range:
+def makespan(jobs: list[Job]) -> Range:
     """Return the hours until all jobs have ended, if SLURM starts each as soon as it may."""
 
     def last_end(side: str) -> float:
         ends = {"": 0.0}
         for job in jobs:
             start = max(ends.get(name, 0.0) for name in ("", *job.needs, *job.follows))
-            e = estimates.get(job.key)
-            end = start + (getattr(e.hours, side) if e else 0.0)
+            end = start + (getattr(job.cost.hours, side) if job.cost else 0.0)
             ends |= dict.fromkeys((job.key, *job.makes), end)
         return max(ends.values())
 
     return Range(last_end("low"), last_end("high"))
 
 
-def arrays(jobs: list[Job], gpus: dict[str, int] | None = None) -> list[list[Job]]:
-    """Group jobs into arrays of equal kind, `gpus` (by key, where known) and dependencies, at most
-    `MOST` jobs each, in order."""
+def arrays(jobs: list[Job]) -> list[list[Job]]:
+    """Group jobs into arrays of equal kind, GPUs and dependencies, at most `MOST` jobs each, in
+    order."""
     groups: dict[tuple, list[Job]] = {}
     for job in jobs:
-        like = (job.kind, (gpus or {}).get(job.key), job.needs, job.follows)
+        like = (job.kind, job.gpus, job.needs, job.follows)
         groups.setdefault(like, []).append(job)
     return [group[i : i + MOST] for group in groups.values() for i in range(0, len(group), MOST)]

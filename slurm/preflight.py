@@ -26,19 +26,18 @@ OFFLINE = re.compile(r"\bHF_HUB_OFFLINE=(\S+)")
 
 
 def preflight(
-    jobs: list[plan.Job], estimates: dict, profile: Profile, root: Path, disk_gb: float = math.inf
+    jobs: list[plan.Job], profile: Profile, root: Path, disk_gb: float = math.inf
 ) -> None:
     """Raise UserError for what would fail: no room on the disk, a checkpoint from another number of
     GPUs, no SLURM, or a partition or account that sbatch does not accept."""
-    room(cost.disk_gb(estimates.values(), profile), root, disk_gb)
-    resumed(jobs, estimates)
+    room(cost.disk_gb(jobs, profile), root, disk_gb)
+    resumed(jobs)
     if profile.executor == "slurm" and not queue.available():
         queue.run("sbatch", "--version")  # raises the error that says what is missing
     if profile.executor == "slurm":
-        known = {key: e.gpus for key, e in estimates.items()}
         # one job of each kind and number of GPUs: the others ask for the same
-        for one in {(job.kind, known.get(job.key)): job for job in jobs}.values():
-            given = parameters([one], root, profile, None, gpus=known.get(one.key, 1))
+        for one in {(job.kind, job.gpus): job for job in jobs}.values():
+            given = parameters([one], root, profile, None)
             command = ["sbatch", "--test-only", *options(given, 1), "--wrap=true"]
             with outside_jobs():
                 done = subprocess.run(command, capture_output=True, text=True, timeout=120)
@@ -46,8 +45,8 @@ def preflight(
                 raise UserError(refused(profile, done.stderr))
 
 
-def resumed(jobs: Iterable[plan.Job], estimates: dict) -> None:
-    for x, e in ((job.config, estimates.get(job.key)) for job in jobs if job.kind == "train"):
+def resumed(jobs: Iterable[plan.Job]) -> None:
+    for x, e in ((job.config, job.cost) for job in jobs if job.kind == "train"):
         run = Path(x.results_dir) / x.paper / x.run_id
         if e is not None and not (run / "DONE").exists():
             require_gpus(run / "work", e.gpus)

@@ -24,11 +24,11 @@ REFUSED = (FailedJobError, FailedSubmissionError)  # errors of a submission that
 
 
 def parameters(
-    group: Sequence[plan.Job], path: Path, profile: Profile, needs: str | None, gpus: int = 1
+    group: Sequence[plan.Job], path: Path, profile: Profile, needs: str | None
 ) -> dict[str, Any]:
-    """Return submitit's parameters for jobs of one kind that take `gpus` GPUs each (slurm/ask.py)
-    and wait for `needs` (`dependency`); `path` is the submission's folder."""
-    light, asked = group[0].kind in plan.LIGHT, ask(profile, group[0].kind, gpus)
+    """Return submitit's parameters for jobs that take the same of the profile (slurm/ask.py) and
+    wait for `needs` (`dependency`); `path` is the submission's folder."""
+    light, asked = group[0].kind in plan.LIGHT, ask(profile, group[0])
     again = str(path / "runs" / AGAIN_FILE)
     typed = f"{profile.gpu_type}:" if profile.gpu_type else ""
     given = {

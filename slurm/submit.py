@@ -11,7 +11,7 @@ from pathlib import Path
 from submitit import LocalExecutor
 
 from common.errors import UserError, require
-from common.sweeps.cost import Estimate, total
+from common.sweeps.cost import total
 from common.sweeps.profiles import Profile
 from slurm import cost, plan, queue, records, status
 from slurm.ask import ask
@@ -45,22 +45,21 @@ def submit(
     todo, queued = _missing(jobs, root, paper, say)
     if not todo:
         return None
-    estimates = cost.predictions(todo, profile)
-    hours = total(estimates[job.key].gpu_hours for job in todo if job.key in estimates)
+    todo = cost.predictions(todo, profile)
+    hours = total(job.cost.gpu_hours for job in todo if job.cost)
     say("\n".join([f"they take {hours} GPU-hours", *power]))
     remedy = f"{hours} GPU-hours are predicted, above {cost.ASKED:,}: add yes=true to submit them"
     require(yes or hours.high <= cost.ASKED, "yes", "false", remedy)
-    preflight(todo, estimates, profile, root, disk_gb)
+    preflight(todo, profile, root, disk_gb)
     path = records.create(root, paper)
-    configs = {job.key: cost.fitted(job, estimates, profile) for job in todo if job.config}
+    configs = {job.key: cost.fitted(job, profile) for job in todo if job.config}
     records.freeze(path, configs, profile)
-    gpus = {key: e.gpus for key, e in estimates.items()}
-    tasks = {job.key: task(job, path, paper, profile, root, gpus.get(job.key, 1)) for job in todo}
+    tasks = {job.key: task(job, path, paper, profile, root) for job in todo}
     if profile.executor == "local":
-        _submit_local(todo, tasks, estimates, path, profile)
+        _submit_local(todo, tasks, path, profile)
         say(f"{len(todo)} jobs run here; {path}")
     else:
-        _submit_arrays(todo, tasks, estimates, path, profile, queued, say)
+        _submit_arrays(todo, tasks, path, profile, queued, say)
     return path
 
 
@@ -79,7 +78,6 @@ def _missing(
 def _submit_arrays(
     jobs: list[plan.Job],
     tasks: dict[str, Task],
-    estimates: dict[str, Estimate],
     path: Path,
     profile: Profile,
     ids: dict[str, str],
@@ -89,12 +87,11 @@ def _submit_arrays(
     ids = dict(ids)
     if "compare" in ids:  # the old comparison waits for fewer jobs than the new one
         queue.cancel([ids.pop("compare")])
-    gpus = {key: e.gpus for key, e in estimates.items()}
-    for group in plan.arrays(plan.capped(jobs, estimates, profile.most_gpus), gpus):
-        needs, wanted = dependency(group[0], ids), gpus.get(group[0].key, 1)
+    for group in plan.arrays(plan.capped(jobs, profile.most_gpus)):
         file = path / "runs" / f"{group[0].key}.json"
         records.write_tasks(file, [tasks[job.key] for job in group])
-        array = executor(path, profile, file, parameters(group, path, profile, needs, wanted))
+        given = parameters(group, path, profile, dependency(group[0], ids))
+        array = executor(path, profile, file, given)
         try:
             with outside_jobs(), array.batch():
                 # submitit wants a function of each; what runs is in `file`
@@ -104,14 +101,12 @@ def _submit_arrays(
         for job, submitted in zip(group, sent, strict=True):
             ids |= dict.fromkeys((job.key, *job.makes), submitted.job_id)
         logs = {job.key: path / "logs" / f"{ids[job.key]}_0_log.err" for job in group}
-        records.add(path, [_row(job, ids[job.key], estimates, logs[job.key]) for job in group])
+        records.add(path, [_row(job, ids[job.key], logs[job.key]) for job in group])
         say(f"{group[0].kind:9} {len(group):4} jobs  {sent[0].job_id.split('_')[0]}")
 
 
-def task(
-    job: plan.Job, path: Path, paper: str, profile: Profile, root: Path, gpus: int = 1
-) -> Task:
-    asked = ask(profile, job.kind, gpus)
+def task(job: plan.Job, path: Path, paper: str, profile: Profile, root: Path) -> Task:
+    asked = ask(profile, job)
     config = str(path / "configs" / f"{job.key}.yaml") if job.config else None
     of_job = (job.kind, job.key, paper, str(root), config, str(path / "runs" / job.key))
     place = (asked.time_min, asked.signal_lead_s, asked.nodes, asked.gpus_per_node)
@@ -146,7 +141,7 @@ def visible_gpus(profile: Profile) -> list[str]:
     return names[:wanted]
 
 
-def _submit_local(jobs, tasks, estimates, path: Path, profile: Profile) -> None:
+def _submit_local(jobs, tasks, path: Path, profile: Profile) -> None:
     local = local_executor(path, profile)
     maker = {name: job.key for job in jobs for name in job.makes}
     needs = {job.key: [*{maker[name]: 0 for name in job.needs if name in maker}] for job in jobs}
@@ -158,11 +153,11 @@ def _submit_local(jobs, tasks, estimates, path: Path, profile: Profile) -> None:
     finally:
         signal.signal(signal.SIGHUP, old)
     job_id, runs = f"pid-{made.job_id}", path / "runs"
-    records.add(path, [_row(job, job_id, estimates, runs / job.key / "log.err") for job in jobs])
+    records.add(path, [_row(job, job_id, runs / job.key / "log.err") for job in jobs])
 
 
-def _row(job: plan.Job, job_id: str, estimates: dict, log: Path) -> dict:
-    e = estimates.get(job.key)
+def _row(job: plan.Job, job_id: str, log: Path) -> dict:
+    e = job.cost
     predicted = asdict(e) | {"gpu_hours": asdict(e.gpu_hours)} if e else None
     row = {"key": job.key, "kind": job.kind, "job_id": job_id, "predicted": predicted}
     return row | {"makes": job.makes, "steps": _steps(job), "log": str(log)}

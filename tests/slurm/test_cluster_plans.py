@@ -25,19 +25,17 @@ def test_every_row_is_estimated_or_refused_with_the_reason(paper, scale, tmp_pat
     heavy = {job.key for job in jobs if job.kind in (*plan.WHOLE, *plan.SAMPLED)}
     for name in ("h100-1x8", "h100-2x8", "h200-4", "debug"):
         profile, lines = load_profile(name), []
-        seen = cost.outlook(jobs, profile)
-        assert set(seen.estimates) | set(seen.refused) == heavy
-        assert not set(seen.estimates) & set(seen.refused)
-        assert all("=" in why or "cannot run" in why for why in seen.refused.values())
+        seen = {job.key: job for job in cost.outlook(jobs, profile)}
+        refused = [job for job in seen.values() if job.refused]
+        assert {key for key, job in seen.items() if bool(job.refused) != bool(job.cost)} == heavy
+        assert all("=" in job.refused or "cannot run" in job.refused for job in refused)
         dry_run.show(jobs, paper=paper, profile=profile, root=tmp_path, say=lines.append)
-        assert ("REFUSED" in "\n".join(lines)) == bool(seen.refused)
+        assert ("REFUSED" in "\n".join(lines)) == bool(refused)
         if not scale.endswith("_32b"):
-            assert name == "debug" or not seen.refused
+            assert name == "debug" or not refused
         if name == "h100-1x8" and "32b" not in scale:  # no chunk of an evaluation above an hour
-            small = [k for k, e in seen.estimates.items() if e.tensor_parallel == 1]
-            kinds = {job.key: job.kind for job in jobs}
-            chunks = [seen.estimates[k].step_s for k in small if kinds[k] in ("evaluate", "rates")]
-            assert all(one.high <= 3600 for one in chunks)
+            sampled = [job.cost for job in seen.values() if job.kind in ("evaluate", "rates")]
+            assert all(e.step_s.high <= 3600 for e in sampled if e.tensor_parallel == 1)
     assert all(len(group) <= plan.MOST for group in plan.arrays(jobs))
 
 
@@ -62,9 +60,9 @@ def test_a_row_that_does_not_fit_is_named_and_submit_refuses_all(tmp_path):
 def test_32_billion_weights_fit_eight_large_gpus(name):
     """In evaluation two of them: one has no room for the cache of more than a few responses, and
     a chunk of 16,384 would not end within an attempt."""
-    seen = cost.outlook(jobs_of("fade", "cluster_32b"), load_profile(name))
-    assert seen.refused == {}
-    assert {one.tensor_parallel for one in seen.estimates.values() if one.memory_gb < 40} == {2}
+    jobs = cost.predictions(jobs_of("fade", "cluster_32b"), load_profile(name))
+    found = [job.cost for job in jobs if job.cost]
+    assert {one.tensor_parallel for one in found if one.memory_gb < 40} == {2}
 
 
 @pytest.mark.sweep
@@ -84,19 +82,18 @@ def test_the_nodes_of_the_paper_hold_its_32_billion_weights():
     for name in ("h100-12x8", "h100-32x8"):
         profile = load_profile(name)
         jobs = plan.plan([on(x, profile, {}) for x in rows], [])
-        assert cost.outlook(jobs, profile).refused == {}
-    without_sharing = cost.outlook(plan.plan(rows, []), profile).refused
-    assert all("sampling.prompts=" in why for why in without_sharing.values())
-    assert len(without_sharing) == len(rows) == 5
+        assert cost.predictions(jobs, profile)
+    without_sharing = cost.outlook(plan.plan(rows, []), profile)
+    refused = [job.refused for job in without_sharing if job.refused]
+    assert all("sampling.prompts=" in why for why in refused)
+    assert len(refused) == len(rows) == 5
 
 
 @pytest.mark.sweep
 def test_maze_rows_are_jobs_of_one_gpu(tmp_path):
     jobs, profile, lines = jobs_of("f_grpo", "gpu"), load_profile("h100-1x8"), []
-    seen = cost.outlook(jobs, profile)
-    trained = [job.key for job in jobs if job.kind == "train"]
-    assert (len(trained), seen.refused) == (19, {})
-    assert {seen.estimates[key].gpus for key in trained} == {1}
+    trained = [job for job in cost.predictions(jobs, profile) if job.kind == "train"]
+    assert [job.gpus for job in trained] == [1] * 19
     dry_run.show(jobs, paper="f_grpo", profile=profile, root=tmp_path, say=lines.append)
     asked_for = "\n".join(lines).split("== training")[1]
     for line in ("--array=0-15%16", "--gpus-per-node=1", "--cpus-per-task=12", "--mem=125GB"):

@@ -84,7 +84,7 @@ def test_scoring_is_one_pass_in_float32_over_the_stored_samples(big):
     sweep = Sweep("t", [], [], [], benchmarks=MATH, n=256, scored=[*MATH])
     drawn, scored = evaluations_of([big], sweep)
     (job,) = [job for job in plan.plan([big], [drawn, scored]) if job.kind == "score"]
-    one = slurm_cost.outlook([job], profile).estimates[job.key]
+    one = slurm_cost.predictions([job], profile)[0].cost
     tokens = 500 * 256 * (79 + 500)  # of prompt and response
     seconds = 2 * 7.62e9 * tokens / (67e12 * 0.7)
     assert one.hours.low == pytest.approx((seconds + 300) / 3600)
@@ -151,9 +151,9 @@ def test_weights_that_one_gpu_cannot_hold_well_are_split_over_several_in_evaluat
         cost.estimate_evaluations([replace(many, tensor_parallel=16)], big, profile, a)
     on_a_box = cost.estimate_evaluations([many], big, load_profile("local-8x80"), large)
     assert (on_a_box.tensor_parallel, on_a_box.gpus) == (2, 8)
-    job = plan.Job("evaluate", "e", Suite([many, few]))
-    fitted = slurm_cost.fitted(job, {"e": split}, profile).evaluations
-    cpus = ask(profile, "evaluate", split.gpus).cpus_per_node
+    job = plan.Job("evaluate", "e", Suite([many, few]), cost=split)
+    fitted = slurm_cost.fitted(job, profile).evaluations
+    cpus = ask(profile, job).cpus_per_node
     assert cpus == profile.cpus_per_node == 96
     fit = {"tensor_parallel": 2, "workers": cpus - 1}
     assert fitted == [replace(e, **fit) for e in (many, few)]
@@ -183,9 +183,10 @@ def test_a_small_model_takes_a_part_of_the_node(big):
     part, whole = (cost.estimate(few, one, a) for one in (profile, all_of_it))
     assert (part.gpus, whole.gpus, cost.estimate(big, profile, a).gpus) == (4, 8, 8)
     assert part.gpu_hours.low < whole.gpu_hours.low
-    half = ask(profile, "train", part.gpus)
+    job = plan.Job("train", "e", few, cost=part)
+    half = ask(profile, job)
     assert (half.nodes, half.gpus_per_node, half.cpus_per_node, half.memory_gb) == (1, 4, 48, 500)
-    assert ask(replace(profile, memory_gb=None), "train", part.gpus).memory_gb is None
+    assert ask(replace(profile, memory_gb=None), job).memory_gb is None
     for wrong in ({"small": Small(4.1, 3)}, {"small": Small(4.1, 16)}, {"nodes": 2}):
         with refuses("small"):
             replace(profile, **wrong)
@@ -215,7 +216,7 @@ def test_dry_run_prints_jobs_scripts_and_costs_and_writes_nothing(big, tmp_path,
     where = {"paper": "f_grpo", "profile": profile, "root": tmp_path / "new"}
     dry_run.show(jobs, **where, say=lines.append)
     text = "\n".join(lines)
-    every = slurm_cost.outlook(jobs, profile).estimates.values()
+    every = [job.cost for job in slurm_cost.predictions(jobs, profile) if job.cost]
     assert lines[0].startswith(f"5 jobs, {total(e.gpu_hours for e in every)} GPU-hours")
     assert text.count(f"  2 x {big.name}: ") == 2  # its trainings, and their evaluations
     assert text.count("; last checkpoint, n=1024: MATH500\n") == 1
@@ -231,20 +232,21 @@ def test_the_dry_run_prints_layouts_the_queue_and_what_the_disk_holds_at_once(bi
     jobs = plan.plan([replace(big, seed=seed) for seed in (1, 2, 3)], [])
     where = {"paper": "f_grpo", "profile": profile, "root": tmp_path, "say": lines.append}
     dry_run.show(jobs, **where)
-    (e, *_) = estimates = [*slurm_cost.outlook(jobs, profile).estimates.values()]
+    found = slurm_cost.predictions(jobs, profile)
+    e = found[0].cost
     text = "\n".join(lines)
     assert f"{e.step_s} s a step; states on the GPUs, " in text
     assert e.layout.endswith(" tokens a pass, 1 GPU a vLLM")
     assert f"queue: at most 16 GPU(s) at once; {e.hours * 2} hours" in text  # two of three at once
-    once = slurm_cost.disk_gb(estimates, profile)
+    once = slurm_cost.disk_gb(found, profile)
     assert e.passing_gb == pytest.approx(2 * 12 * 7.62)
     assert once == pytest.approx(3 * e.disk_gb + 2 * e.passing_gb)
     preflight.room(0.5, tmp_path, 1.0)
     with refuses("disk_gb", "1"):
         preflight.room(2.0, tmp_path, 1.0)
-    local = [*slurm_cost.outlook(jobs, load_profile("local-1x80")).estimates.values()]
-    assert "main memory" in local[0].layout
-    assert "without moving them" in local[0].layout
+    local, *_ = slurm_cost.predictions(jobs, load_profile("local-1x80"))
+    assert "main memory" in local.cost.layout
+    assert "without moving them" in local.cost.layout
 
 
 # ---- preflight
@@ -287,13 +289,13 @@ def test_a_checkpoint_of_another_number_of_gpus_is_refused_before_it_is_submitte
     jobs = plan.plan([x], [])
     for name, gpus in (("h100-2x8", 16), ("h100-1x8", 8), ("h200-4", 4)):
         profile, lines = load_profile(name), []
-        estimates = slurm_cost.outlook(jobs, profile).estimates
+        found = slurm_cost.predictions(jobs, profile)
         dry_run.show(jobs, paper="f_grpo", profile=profile, root=tmp_path, say=lines.append)
         if gpus == 8:
-            preflight.resumed(jobs, estimates)
+            preflight.resumed(found)
         else:
             with refuses("gpus", gpus):
-                preflight.preflight(jobs, estimates, profile, tmp_path)
+                preflight.preflight(found, profile, tmp_path)
         assert any(f" gpus={gpus}: " in line for line in lines) == (gpus != 8)
 
 

@@ -81,10 +81,12 @@ def test_a_model_is_evaluated_on_what_is_neither_done_nor_queued(tiny):
 def test_arrays_hold_equal_jobs_and_no_more_than_slurm_takes(one):
     jobs = [plan.Job("train", str(i), one) for i in range(2001)]
     assert [len(group) for group in plan.arrays(jobs)] == [1000, 1000, 1]
-    evaluations = [plan.Job("evaluate", str(i), one, (str(i % 2),)) for i in range(4)]
-    made = plan.arrays(evaluations, dict.fromkeys("0123", 1))
+    e = Estimate(Range(1, 1), 1, 0, 0)
+    evaluations = [plan.Job("evaluate", str(i), one, (str(i % 2),), cost=e) for i in range(4)]
+    made = plan.arrays(evaluations)
     assert [[j.key for j in g] for g in made] == [["0", "2"], ["1", "3"]]
-    wider = plan.arrays(evaluations, {"0": 8, "1": 1, "2": 1, "3": 1})  # an array asks for one size
+    wide = replace(evaluations[0], cost=replace(e, gpus=8))  # an array asks for one size
+    wider = plan.arrays([wide, *evaluations[1:]])
     assert [[j.key for j in g] for g in wider] == [["0"], ["1", "3"], ["2"]]
 
 
@@ -94,12 +96,13 @@ def test_no_more_gpus_are_in_use_than_the_profile_has_trainings_for(one, gpus):
     sizes, hours = random.Random(1), random.Random(2)
     jobs = [plan.Job("train", f"t{i}", one) for i in range(20)]
     jobs += [plan.Job("evaluate", f"e{i}", one, (f"t{i}", f"t{i // 2}")) for i in range(20)]
-    jobs += [plan.Job("compare", "compare", None, follows=tuple(job.key for job in jobs))]
     estimates = {
         job.key: Estimate(Range(1, 1 + 9 * hours.random()), sizes.choice((1, 4, 8)), 0, 0)
-        for job in jobs[:-1]
+        for job in jobs
     }
-    made = plan.capped(jobs, estimates, gpus)
+    jobs = [replace(job, cost=estimates[job.key]) for job in jobs]
+    jobs += [plan.Job("compare", "compare", None, follows=tuple(job.key for job in jobs))]
+    made = plan.capped(jobs, gpus)
     assert sorted(job.key for job in made) == sorted(job.key for job in jobs)
     for factor in (0.01, 1.0, 100.0):
         starts, ends = {}, {"": 0.0}
@@ -110,14 +113,14 @@ def test_no_more_gpus_are_in_use_than_the_profile_has_trainings_for(one, gpus):
             used = [e.gpus for key, e in estimates.items() if starts[key] <= now < ends[key]]
             assert sum(used) <= gpus
     least = sum(e.hours.high * e.gpus for e in estimates.values()) / gpus
-    assert least <= plan.makespan(made, estimates).high < 1.6 * least
+    assert least <= plan.makespan(made).high < 1.6 * least
 
 
 def test_an_evaluation_takes_over_the_gpus_of_its_training(one):
     jobs = [plan.Job("train", f"t{i}", one) for i in range(3)]
     jobs += [plan.Job("evaluate", f"e{i}", one, (f"t{i}",)) for i in range(3)]
-    estimates = {job.key: Estimate(Range(1, 9), 8, 0, 0) for job in jobs}
-    made = {job.key: job.follows for job in plan.capped(jobs, estimates, 16)}
+    jobs = [replace(job, cost=Estimate(Range(1, 9), 8, 0, 0)) for job in jobs]
+    made = {job.key: job.follows for job in plan.capped(jobs, 16)}
     assert [*made] == ["t0", "e0", "t1", "e1", "t2", "e2"]
     assert made.pop("t2") in (("e0",), ("e1",))
     assert made == {"t0": (), "e0": ("t0",), "t1": (), "e1": ("t1",), "e2": ("t2",)}
@@ -139,11 +142,12 @@ def test_every_profile_loads_and_asks_for_what_it_says(name, one, tmp_path):
     profile = load_profile(name)
     assert profile.accelerator in assumptions().accelerators
 
-    def asked(kind: str, count: int = 1, needs: str | None = None, gpus: int = 1) -> list[str]:
-        job = plan.Job(kind, "key", one if kind == "train" else None)
-        return options(parameters([job], tmp_path, profile, needs, gpus), count)
+    def asked(kind: str, count: int = 1, needs: str | None = None) -> list[str]:
+        gpus = max(1, profile.gpus) if kind == "train" else 1
+        job = plan.Job(kind, "key", one, cost=Estimate(Range(1, 1), gpus, 0, 0))
+        return options(parameters([job], tmp_path, profile, needs), count)
 
-    training = asked("train", 3, "afterok:1", max(1, profile.gpus))
+    training = asked("train", 3, "afterok:1")
     wanted = {f"--nodes={profile.nodes}", f"--time={profile.time_min}", "--requeue",
               f"--signal=USR2@{profile.signal_lead_s}", "--kill-on-invalid-dep=yes",
               "--dependency=afterok:1", "--array=0-2%3"}  # fmt: skip
@@ -192,7 +196,8 @@ def test_what_is_shown_is_what_submitit_asks_for(one, tmp_path, sent, kind, gpus
         sbatch={"reservation": "ours", "exclusive": True},
         srun=["--container-image=image.sqsh"],
     )
-    given = parameters([plan.Job(kind, "key", one)], tmp_path, profile, "afterok:1", gpus)
+    job = plan.Job(kind, "key", one, cost=Estimate(Range(1, 1), gpus, 0, 0))
+    given = parameters([job], tmp_path, profile, "afterok:1")
     text = sent(profile, given, count)
     marked = {line.removeprefix("#SBATCH ") for line in text.splitlines() if "#SBATCH" in line}
     shown = {shlex.quote(word) for word in options(given, count)}
