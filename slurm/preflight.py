@@ -4,7 +4,6 @@ import math
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
@@ -32,17 +31,16 @@ def preflight(
     GPUs, no SLURM, or a partition or account that sbatch does not accept."""
     room(cost.disk_gb(jobs, profile), root, disk_gb)
     resumed(jobs)
-    if profile.executor == "slurm" and not queue.available():
-        queue.run("sbatch", "--version")  # raises the error that says what is missing
     if profile.executor == "slurm":
+        queue.run("sbatch", "--version")  # raises the error that says what is missing
         # one job of each kind and number of GPUs: the others ask for the same
         for one in {(job.kind, job.gpus): job for job in jobs}.values():
-            given = parameters([one], root, profile, None)
-            command = ["sbatch", "--test-only", *options(given, 1), "--wrap=true"]
-            with outside_jobs():
-                done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-            if done.returncode:
-                raise UserError(refused(profile, done.stderr))
+            words = options(parameters([one], root, profile, None), 1)
+            try:
+                with outside_jobs():
+                    queue.run("sbatch", "--test-only", *words, "--wrap=true")
+            except UserError as error:
+                raise UserError(refused(profile, str(error))) from error
 
 
 def resumed(jobs: Iterable[plan.Job]) -> None:

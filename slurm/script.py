@@ -107,8 +107,4 @@ def outside_jobs():
     conf = {k: v for k, v in os.environ.items() if k == "SLURM_CONF"}
     with helpers.clean_env():
         os.environ.update(conf)
-        try:
-            yield
-        finally:
-            for name in conf:
-                del os.environ[name]
+        yield

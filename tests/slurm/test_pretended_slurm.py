@@ -13,7 +13,7 @@ from tiny import ROOT
 from slurm.attempts import attempts
 
 SBATCH = """
-case "$*" in *--test-only*) exit 0 ;; esac
+case "$*" in *--test-only* | --version) exit 0 ;; esac
 count=$(($(cat {bin}/count) + 1))
 echo $count > {bin}/count
 last=$(sed -n 's/^#SBATCH --array=0-\\([0-9]*\\)%.*/\\1/p' "$1")
