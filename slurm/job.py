@@ -26,7 +26,7 @@ from slurm import environment, node, ray_cluster, status
 from slurm.attempts import attempts, began, ended, job_id, progress, run_folder, saved
 from slurm.plan import SAMPLED
 from slurm.retry import STUCK, after
-from slurm.stop import Stop, Stopped, deadline, node_name, preempted, requeue, withhold
+from slurm.stop import Stop, Stopped, deadline, node_name, preempted, requeue
 
 SCHEMAS: dict[str, type] = {kind: Suite for kind in SAMPLED}  # other kinds: Experiment
 SCHEMAS |= {"command": Command, "measure": Measure, "gate": Gate}
@@ -65,7 +65,7 @@ class Task:
             x = strict(SCHEMAS.get(self.kind, Experiment), read(Path(self.config)))
         need = node.need_of(self.kind, x, self.nodes, self.gpus)
         if rank > 0:
-            withhold()  # the first task decides; Ray must live until the trainer has saved
+            # its signals stay withheld (slurm/start.py): Ray must live until the trainer has saved
             if need is not None and not node.ready(need, looks, rank):
                 return "worker: see the first task"
             if self.kind == "command":

@@ -21,12 +21,13 @@ import psutil
 
 from common.backends.verl.process import LOST, RAY, keep_ray_logs
 from common.backends.verl.sockets import MARK, READABLE
-from common.errors import Fault, UserError
+from common.errors import Fault
 from common.results.files import write
 from common.watch import Watch, parts
 from slurm.environment import ray_token
 from slurm.stop import node_name
 
+PROGRAM = str(Path(sys.executable).with_name("ray"))
 WAIT_S = 600  # seconds to wait for the head's address, and for all nodes to join
 STATUS_S = 60  # seconds for one answer of `ray status`, which never gives up on a dead head
 LOOK_S = 20  # seconds between two looks at the nodes while the driver runs
@@ -168,7 +169,7 @@ def _clear(scratch: Path, folder: Path) -> None:
 def _start(*arguments: str, gpus: int) -> subprocess.Popen:
     """Start `ray start --block` with the CPUs that SLURM gave; Ray would count the node's."""
     cpus = os.environ.get("SLURM_CPUS_PER_TASK") or os.environ.get("SLURM_CPUS_ON_NODE", "1")
-    command = [str(_ray()), "start", *arguments, "--block", f"--num-cpus={cpus}"]
+    command = [PROGRAM, "start", *arguments, "--block", f"--num-cpus={cpus}"]
     command += [f"--num-gpus={gpus}", "--disable-usage-stats"]
     # SLURM sets AMD's variable as well as NVIDIA's, and verl refuses to see both.
     env = {name: value for name, value in os.environ.items() if name != "ROCR_VISIBLE_DEVICES"}
@@ -177,19 +178,12 @@ def _start(*arguments: str, gpus: int) -> subprocess.Popen:
 
 def _alive(address: str) -> int:
     """Return how many nodes have joined, from `ray status`; 0 if it does not answer."""
-    command = [str(_ray()), "status", f"--address={address}"]
+    command = [PROGRAM, "status", f"--address={address}"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=STATUS_S)
     except subprocess.TimeoutExpired:
         return 0
     return len(re.findall(r"^ *1 node_", done.stdout, re.MULTILINE))
-
-
-def _ray() -> Path:
-    ray = Path(sys.executable).with_name("ray")
-    if not ray.exists():
-        raise UserError(f"{ray} does not exist: several nodes need Ray; make setup-cluster")
-    return ray
 
 
 def _end(process: subprocess.Popen) -> None:

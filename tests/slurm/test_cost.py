@@ -206,41 +206,34 @@ def test_kept_checkpoints_take_disk(big):
     assert both - disk() == pytest.approx(3 * model)
 
 
-def test_dry_run_prints_jobs_scripts_and_costs_and_writes_nothing(big, tmp_path, monkeypatch):
+def test_the_dry_run_prints_jobs_layouts_costs_and_the_queue_and_writes_nothing(
+    big, tmp_path, monkeypatch
+):
     monkeypatch.setenv("PATH", "")  # no sbatch, no srun, no git
-    profile = load_profile("h100-2x8")
-    runs = [big, replace(big, seed=2)]
+    profile, lines = load_profile("h100-1x8"), []
+    runs = [replace(big, seed=seed) for seed in (1, 2, 3)]
     jobs = plan.plan(runs, evaluations_of(runs, Sweep("t", [], [], [], benchmarks=MATH, n=1024)))
-
-    lines = []
     where = {"paper": "f_grpo", "profile": profile, "root": tmp_path / "new"}
     dry_run.show(jobs, **where, say=lines.append)
-    text = "\n".join(lines)
-    every = [job.cost for job in slurm_cost.predictions(jobs, profile) if job.cost]
-    assert lines[0].startswith(f"5 jobs, {total(e.gpu_hours for e in every)} GPU-hours")
-    assert text.count(f"  2 x {big.name}: ") == 2  # its trainings, and their evaluations
-    assert text.count("; last checkpoint, n=1024: MATH500\n") == 1
-    assert " --array=0-1%2 " in text
-    assert " --gpus-per-node=8 " in text
-    assert text.count("\nsbatch ") == 3
-    assert "# ... and 1 more array(s)" in text
-    assert not (tmp_path / "new").exists()
-
-
-def test_the_dry_run_prints_layouts_the_queue_and_what_the_disk_holds_at_once(big, tmp_path):
-    profile, lines = load_profile("h100-1x8"), []
-    jobs = plan.plan([replace(big, seed=seed) for seed in (1, 2, 3)], [])
-    where = {"paper": "f_grpo", "profile": profile, "root": tmp_path, "say": lines.append}
-    dry_run.show(jobs, **where)
     found = slurm_cost.predictions(jobs, profile)
-    e = found[0].cost
-    text = "\n".join(lines)
+    e, text = found[0].cost, "\n".join(lines)
+    hours = total(job.cost.gpu_hours for job in found if job.cost)
+    assert lines[0].startswith(f"7 jobs, {hours} GPU-hours")
+    assert text.count(f"  3 x {big.name}: ") == 2  # its trainings, and their evaluations
+    assert text.count("; last checkpoint, n=1024: MATH500\n") == 1
     assert f"{e.step_s} s a step; states on the GPUs, " in text
     assert e.layout.endswith(" tokens a pass, 1 GPU a vLLM")
-    assert f"queue: at most 16 GPU(s) at once; {e.hours * 2} hours" in text  # two of three at once
-    once = slurm_cost.disk_gb(found, profile)
+    assert " --array=0-1%2 " in text  # the third training waits for GPUs
+    assert " --gpus-per-node=8 " in text
+    assert text.count("\nsbatch ") == 3
+    assert "# ... and 1 more array(s), on 8 GPU(s)" in text
+    assert not (tmp_path / "new").exists()
+    trained = [job for job in found if job.kind == "train"]
+    assert str(plan.makespan(plan.capped(trained, 16))) == str(e.hours * 2)
+    assert f"queue: at most 16 GPU(s) at once; {plan.makespan(plan.capped(found, 16))} " in text
     assert e.passing_gb == pytest.approx(2 * 12 * 7.62)
-    assert once == pytest.approx(3 * e.disk_gb + 2 * e.passing_gb)
+    once = slurm_cost.disk_gb(trained, profile)
+    assert once == pytest.approx(3 * e.disk_gb + 2 * e.passing_gb)  # two at once
     preflight.room(0.5, tmp_path, 1.0)
     with refuses("disk_gb", "1"):
         preflight.room(2.0, tmp_path, 1.0)

@@ -86,7 +86,7 @@ def no_ray(tmp_path, monkeypatch):
         f'#!/bin/sh\necho "$1$SPT_NOENV" >> {tmp_path}/calls\n[ "$1" = start ] || exec sleep 3600\n'
     )
     script.chmod(0o755)
-    monkeypatch.setattr(ray_cluster, "_ray", lambda: script)
+    monkeypatch.setattr(ray_cluster, "PROGRAM", str(script))
     monkeypatch.setattr(ray_cluster, "STATUS_S", 1)
     scratch = tmp_path / "head"
     write(scratch / "session_latest" / "logs" / "raylet.err", "x")
