@@ -164,25 +164,17 @@ def _state(row: dict, known: queue.State | None, tries: list[dict], done: bool) 
         return "done", ""
     if known is None:
         return "unknown", "no SLURM on this machine to ask"
-    if known.name == "GONE":
-        return _recorded(tries, known.reason)
-    if known.name == "COMPLETED":
+    if known.name not in ("GONE", "COMPLETED"):
+        return known.name.lower(), " ".join(_plain(x) for x in (ended, f"({known.reason})") if x)
+    if known.name == "COMPLETED" or ended == "done":
         return "failed", "ended without a result"
-    return known.name.lower(), " ".join(_plain(x) for x in (ended, f"({known.reason})") if x)
-
-
-def _recorded(tries: list[dict], silent: str) -> tuple[str, str]:
-    """Return (state, detail) by the job's record: it has left the queue, and accounting does not
-    know it or cannot tell (`silent`: why)."""
-    why = f" ({_plain(silent)})" if silent else ""
+    # it has left the queue, and accounting does not know it or cannot tell, for this reason
+    silent = f" ({_plain(known.reason)})" if known.reason else ""
     if not tries:  # sacct never shows an element cancelled while it waited
-        return "gone", f"left the queue before it started: cancelled, or forgotten since{why}"
-    how = tries[-1].get("how")
-    if how is None:
-        return "gone", f"killed, or its node was lost: its last attempt never ended{why}"
-    if how == "done":
-        return "failed", "ended without a result"
-    return how.split(":")[0], _plain(how)
+        return "gone", f"left the queue before it started: cancelled, or forgotten since{silent}"
+    if not ended:
+        return "gone", f"killed, or its node was lost: its last attempt never ended{silent}"
+    return ended.split(":")[0], _plain(ended)
 
 
 def _local_state(job_id: str, tries: list[dict]) -> queue.State:

@@ -10,11 +10,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 
-import psutil
 import pytest
+from processes import alive, until
 from refuses import refuses
 from tiny import ROOT
 
@@ -87,13 +86,6 @@ def seen(tmp_path, key: str) -> dict:
     return json.loads((tmp_path / key / "seen.json").read_text())
 
 
-def until(condition, seconds=60):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
 @pytest.mark.process
 def test_tasks_share_the_gpus_and_a_failure_stops_what_needs_it_alone(tmp_path):
     """A training has all GPUs, and its evaluations one each, at the same time. A task that asks for
@@ -122,13 +114,13 @@ def test_tasks_share_the_gpus_and_a_failure_stops_what_needs_it_alone(tmp_path):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR2, signal.SIGKILL])
 def test_what_ends_the_box_ends_its_tasks(tmp_path, number):
     scheduler = started(tmp_path, {"long": 1, "other": 1}, ["0", "1"])
-    until(lambda: (tmp_path / "long" / "seen.json").exists())
-    until(lambda: (tmp_path / "long" / "seen.json").read_text())
-    child = psutil.Process(seen(tmp_path, "long")["pid"])
+    note = tmp_path / "long" / "seen.json"
+    until(lambda: note.exists() and note.read_text())
+    child = seen(tmp_path, "long")["pid"]
     scheduler.send_signal(number)
     assert scheduler.wait(timeout=60) == (1 if number != signal.SIGKILL else -signal.SIGKILL)
     scheduler.stdout.close()
-    until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
+    until(lambda: not alive(child))
     assert (tmp_path / "long" / "saved").exists() == (number != signal.SIGKILL)
 
 

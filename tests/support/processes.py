@@ -2,6 +2,7 @@
 
 import multiprocessing
 import signal
+import time
 from pathlib import Path
 
 import psutil
@@ -32,3 +33,11 @@ def alive(pid: int) -> bool:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+def until(condition, seconds: float = 300) -> None:
+    """Wait until condition() holds."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"waited {seconds} s"
+        time.sleep(0.05)

@@ -5,11 +5,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
-from processes import alive
+from processes import alive, until
 from tiny import ROOT
 
 from common.errors import UserError
@@ -95,17 +94,9 @@ def test_workers_end_with_a_killed_parent(tmp_path):
     parent = subprocess.Popen(
         [sys.executable, script, marks], env=environment, stderr=subprocess.DEVNULL
     )
-    wait_for(lambda: len(list(marks.iterdir())) == 2)
+    until(lambda: len(list(marks.iterdir())) == 2)
     workers = [int(file.name) for file in marks.iterdir()]
     parent.send_signal(signal.SIGKILL)
     parent.wait()
-    wait_for(lambda: not any(alive(worker) for worker in workers))
+    until(lambda: not any(alive(worker) for worker in workers))
     assert len(set(workers)) == 2
-    assert not any(alive(worker) for worker in workers)
-
-
-def wait_for(condition, seconds: float = 300) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.1)
