@@ -1,13 +1,14 @@
 """All tasks of a plan on one machine (executor=local), each in a process that sees only its GPUs.
-Tasks run side by side where their GPUs allow it."""
+Tasks run side by side where their GPUs allow it: `python -m slurm.local_gpus FILE` runs those of
+FILE (slurm/submit.py)."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from common.sweeps.schedule import Scheduled, schedule
@@ -21,50 +22,43 @@ PAUSE = 0.2  # seconds between two looks at the children
 CPU = "cpu"  # where there is no GPU: one place, so one task at a time
 
 
-@dataclass(frozen=True)
-class LocalGpus:
-    """The tasks in their order. If a task fails, only the tasks that need it (`needs`) do not run;
-    a task also waits until all tasks in its `follows` have ended, with or without success."""
+def run(
+    tasks: list[Task], needs: dict[str, list[str]], follows: dict[str, list[str]], gpus: list[str]
+) -> list[str]:
+    """Run all tasks, in their order, and return the keys of those that failed. If a task fails,
+    only the tasks that need it (`needs`) do not run; a task also waits until all tasks in its
+    `follows` have ended, with or without success. `gpus`: as CUDA_VISIBLE_DEVICES names them; none
+    for a CPU. On TERM or USR2 the running tasks save and end, and then this process ends too."""
+    named = {task.key: task for task in tasks}
+    running = dict[str, tuple[subprocess.Popen, list[str]]]()  # its process, and its GPUs
+    jobs = [
+        Scheduled(task.key, needs[task.key], follows[task.key], max(1, task.gpus)) for task in tasks
+    ]
 
-    tasks: list[Task]
-    needs: dict[str, list[str]]
-    follows: dict[str, list[str]]
-    gpus: list[str]  # as CUDA_VISIBLE_DEVICES names them; empty: a CPU
+    def begin(job: Scheduled, places: list[str]) -> None:
+        running[job.key] = _start(named[job.key], places), places
 
-    def __call__(self) -> list[str]:
-        """Run all tasks and return the keys of those that failed. On TERM or USR2 the running tasks
-        save and end, and then this process ends too."""
-        tasks = {task.key: task for task in self.tasks}
-        running = dict[str, tuple[subprocess.Popen, list[str]]]()  # its process, and its GPUs
-        jobs = [
-            Scheduled(key, self.needs[key], self.follows[key], max(1, task.gpus))
-            for key, task in tasks.items()
-        ]
+    def ended() -> Iterable[tuple[str, bool]]:
+        time.sleep(PAUSE)
+        for key in [key for key, (child, _) in running.items() if child.poll() is not None]:
+            child, places = running.pop(key)
+            if (code := child.returncode) == AGAIN:
+                begin(Scheduled(key), places)
+                continue
+            if code:
+                _note(named[key], f"failed: its process ended with code {code}")
+            yield key, code == 0
 
-        def begin(job: Scheduled, places: list[str]) -> None:
-            running[job.key] = _start(tasks[job.key], places), places
+    def lost(job: Scheduled, lacking: list[str]) -> None:
+        _note(named[job.key], f"not run, it needs {', '.join(lacking)}")
 
-        def ended() -> Iterable[tuple[str, bool]]:
-            time.sleep(PAUSE)
-            for key in [key for key, (child, _) in running.items() if child.poll() is not None]:
-                child, places = running.pop(key)
-                if (code := child.returncode) == AGAIN:
-                    begin(Scheduled(key), places)
-                    continue
-                if code:
-                    _note(tasks[key], f"failed: its process ended with code {code}")
-                yield key, code == 0
-
-        def lost(job: Scheduled, lacking: list[str]) -> None:
-            _note(tasks[job.key], f"not run, it needs {', '.join(lacking)}")
-
-        for number in (signal.SIGTERM, signal.SIGUSR2):
-            signal.signal(number, _stop)
-        try:
-            return schedule(jobs, self.gpus or [CPU], begin, ended, lost)
-        except Stopped as stopped:
-            _end([(child, tasks[key].signal_lead_s) for key, (child, _) in running.items()])
-            raise SystemExit(1) from stopped
+    for number in (signal.SIGTERM, signal.SIGUSR2):
+        signal.signal(number, _stop)
+    try:
+        return schedule(jobs, gpus or [CPU], begin, ended, lost)
+    except Stopped as stopped:
+        _end([(child, named[key].signal_lead_s) for key, (child, _) in running.items()])
+        raise SystemExit(1) from stopped
 
 
 def _stop(number: int, _frame) -> None:
@@ -111,3 +105,9 @@ def _note(task: Task, how: str) -> None:
         ended(folder / "attempts.jsonl", how)
         with open(folder / "log.err", "a") as log:
             print(f"{task.key}: {how}", file=log)
+
+
+if __name__ == "__main__":
+    given = json.loads(Path(sys.argv[1]).read_text())
+    tasks = [Task(**task) for task in given.pop("tasks")]
+    print(json.dumps(run(tasks, **given)))

@@ -184,7 +184,7 @@ def _local_state(job_id: str, tries: list[dict]) -> queue.State:
         command = []
     if tries and "end" in tries[-1] and not tries[-1].get("again"):
         return queue.State("FAILED", "")
-    if not any("submitit" in word for word in command):
+    if not any("slurm.local_gpus" in word for word in command):
         return queue.State("FAILED" if tries else "CANCELLED", "its process is gone")
     return queue.State("RUNNING" if tries else "PENDING")
 

@@ -3,21 +3,21 @@ then send the arrays in order."""
 
 import math
 import os
-import signal
+import shlex
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from submitit import LocalExecutor
-
 from common.errors import UserError, require
+from common.results.files import write_json
 from common.sweeps.cost import total
 from common.sweeps.profiles import Profile
 from slurm import cost, plan, queue, records, status
 from slurm.ask import ask
 from slurm.environment import shell
 from slurm.job import Task
-from slurm.local_gpus import LocalGpus
 from slurm.preflight import check, preflight, refused
 from slurm.script import REFUSED, dependency, executor, outside_jobs, parameters
 from slurm.tables import Chosen
@@ -84,7 +84,6 @@ def _submit_arrays(
     say: Callable,
 ) -> None:
     """Send one array after another to SLURM and record it; `ids`: run -> job id of the queued."""
-    ids = dict(ids)
     if "compare" in ids:  # the old comparison waits for fewer jobs than the new one
         queue.cancel([ids.pop("compare")])
     for group in plan.arrays(plan.capped(jobs, profile.most_gpus)):
@@ -113,17 +112,6 @@ def task(job: plan.Job, path: Path, paper: str, profile: Profile, root: Path) ->
     return Task(*of_job, *place, job.makes)
 
 
-def local_executor(path: Path, profile: Profile) -> LocalExecutor:
-    executor = LocalExecutor(path / "logs")
-    executor.update_parameters(
-        timeout_min=profile.time_min,
-        setup=shell(path, profile),
-        signal_delay_s=30,
-        gpus_per_node=profile.gpus_per_node,  # without it submitit hides all GPUs
-    )
-    return executor
-
-
 def visible_gpus(profile: Profile) -> list[str]:
     """Return the GPUs of this machine that an executor=local profile uses, the first that it shows.
     Raises UserError for too few."""
@@ -142,18 +130,24 @@ def visible_gpus(profile: Profile) -> list[str]:
 
 
 def _submit_local(jobs, tasks, path: Path, profile: Profile) -> None:
-    local = local_executor(path, profile)
     maker = {name: job.key for job in jobs for name in job.makes}
     needs = {job.key: [*{maker[name]: 0 for name in job.needs if name in maker}] for job in jobs}
     follows = {job.key: [key for key in job.follows if key in tasks] for job in jobs}
-    scheduler = LocalGpus([tasks[job.key] for job in jobs], needs, follows, visible_gpus(profile))
-    old = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # inherited: jobs outlive the terminal
-    try:
-        made = local.submit(scheduler)
-    finally:
-        signal.signal(signal.SIGHUP, old)
-    job_id, runs = f"pid-{made.job_id}", path / "runs"
-    records.add(path, [_row(job, job_id, runs / job.key / "log.err") for job in jobs])
+    runs, gpus = path / "runs", visible_gpus(profile)
+    given = {"tasks": [asdict(tasks[job.key]) for job in jobs], "needs": needs, "follows": follows}
+    write_json(runs / "all.json", given | {"gpus": gpus})
+    python = shlex.join([sys.executable, "-m", "slurm.local_gpus", str(runs / "all.json")])
+    script = "\n".join([*shell(path, profile), f"exec {python}"])
+    with open(path / "logs" / "all.log", "w") as log:
+        made = subprocess.Popen(
+            ["bash", "-c", script],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,  # jobs outlive the terminal
+        )
+    rows = [_row(job, f"pid-{made.pid}", runs / job.key / "log.err") for job in jobs]
+    records.add(path, rows)
 
 
 def _row(job: plan.Job, job_id: str, log: Path) -> dict:

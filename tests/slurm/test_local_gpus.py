@@ -56,14 +56,6 @@ class Task:
 sys.modules["slurm.job"] = module = types.ModuleType("slurm.job")
 module.Task, module.AGAIN = Task, AGAIN
 """
-RUN = """
-import json, sys
-from slurm.local_gpus import LocalGpus
-from slurm.job import Task
-told = json.load(open(sys.argv[1]))
-tasks = [Task(**task) for task in told.pop("tasks")]
-print(json.dumps(LocalGpus(tasks, **told)()))
-"""
 
 
 def started(tmp_path, tasks: dict[str, int], gpus: list[str], needs=None, follows=None):
@@ -75,7 +67,7 @@ def started(tmp_path, tasks: dict[str, int], gpus: list[str], needs=None, follow
     told |= {"needs": empty | (needs or {}), "follows": empty | (follows or {}), "gpus": gpus}
     (tmp_path / "tasks.json").write_text(json.dumps(told))
     return subprocess.Popen(
-        [sys.executable, "-c", RUN, str(tmp_path / "tasks.json")],
+        [sys.executable, "-m", "slurm.local_gpus", str(tmp_path / "tasks.json")],
         env=os.environ | {"PYTHONPATH": f"{tmp_path / 'made_up'}:{ROOT}", "SLURM_JOB_ID": "1"},
         stdout=subprocess.PIPE,
         text=True,

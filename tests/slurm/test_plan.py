@@ -17,7 +17,6 @@ from common.sweeps.plan import evaluations_of
 from common.sweeps.profiles import load_profile
 from slurm import plan
 from slurm.script import dependency, executor, options, parameters
-from slurm.submit import local_executor
 
 PROFILES = sorted(path.stem for path in (ROOT / "configs" / "slurm").glob("[!_]*.yaml"))
 
@@ -212,13 +211,6 @@ def test_what_is_shown_is_what_submitit_asks_for(one, tmp_path, sent, kind, gpus
     started = ["apptainer", "exec", "--nv", "my.sif", sys.executable, "-u", "-m", "slurm.start"]
     assert words[at : at + 9] == [*started, str(tmp_path / "it's tasks.json")]
     assert text.index("module load cuda") < text.index("\nsrun")
-
-
-def test_a_machine_without_slurm_shows_its_jobs_its_gpus(tmp_path):
-    """submitit sets CUDA_VISIBLE_DEVICES to "" unless it is told of them."""
-    profile = replace(load_profile("local"), gpus_per_node=8)
-    job = local_executor(tmp_path, profile).submit(os.getenv, "CUDA_VISIBLE_DEVICES")
-    assert job.result() == "0,1,2,3,4,5,6,7"
 
 
 @pytest.mark.parametrize(
