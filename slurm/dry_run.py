@@ -3,7 +3,7 @@
 import math
 import shlex
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -35,16 +35,15 @@ def show(
     paper: str,
     profile: Profile,
     root: Path,
-    power: Sequence[str] = (),
     disk_gb: float = math.inf,
     say: Callable = print,
 ) -> None:
-    """Print the jobs of each kind with what they take, `power`, and what an array of each kind
-    asks SLURM for. Rows that take the same share a line. A job that cannot run on the profile is
-    shown with the reason; `submit` would then submit nothing. Writes no files."""
+    """Print the jobs of each kind with what they take, and what an array of each kind asks SLURM
+    for. Rows that take the same share a line. A job that cannot run on the profile is shown with
+    the reason; `submit` would then submit nothing. Writes no files."""
     jobs = cost.outlook(jobs, profile)
     path = records.folder(root, paper) / "SUBMISSION"
-    say("\n".join([f"{len(jobs)} jobs{_sums(jobs)}", *power]))
+    say(f"{len(jobs)} jobs{_sums(jobs)}")
     if profile.executor == "slurm":
         jobs, most = plan.capped(jobs, profile.most_gpus), profile.most_gpus
         hours = plan.makespan(jobs)

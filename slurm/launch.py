@@ -66,7 +66,8 @@ def main(words: list[str]) -> None:
         where: dict = {"paper": paper, "profile": profile, "root": found.root}
         table = "" if wanted.row else wanted.table
         where["disk_gb"] = float(value("disk_gb", options["disk_gb"] or ".inf"))
-        where["power"] = [] if wanted.steps else power(paper, found.runs, table)
+        for line in [] if wanted.steps else power(paper, found.runs, table):
+            print(line)
         if not dry:
             from slurm import submit  # a dry run needs nothing of what a job runs
 

@@ -6,7 +6,7 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -29,7 +29,6 @@ def submit(
     paper: str,
     profile: Profile,
     root: Path,
-    power: Sequence[str] = (),
     disk_gb: float = math.inf,
     yes: bool = False,
     say: Callable = print,
@@ -47,7 +46,7 @@ def submit(
         return None
     todo = cost.predictions(todo, profile)
     hours = total(job.cost.gpu_hours for job in todo if job.cost)
-    say("\n".join([f"they take {hours} GPU-hours", *power]))
+    say(f"they take {hours} GPU-hours")
     remedy = f"{hours} GPU-hours are predicted, above {cost.ASKED:,}: add yes=true to submit them"
     require(yes or hours.high <= cost.ASKED, "yes", "false", remedy)
     preflight(todo, profile, root, disk_gb)

@@ -153,16 +153,3 @@ def test_hours_have_the_digits_that_they_deserve():
     said = {(4463.2, 15376.4): "4.5k to 15k", (105.3, 344.0): "110 to 340", (0.123, 0.124): "0.12"}
     said |= {(999.0, 999.0): "1k", (2.0, 9.96): "2 to 10"}
     assert {ends: str(cost.Range(*ends)) for ends in said} == said
-
-
-def test_an_engine_decodes_as_many_at_once_as_it_can_and_no_more():
-    """Eight engines: 256 responses each, in batches of 128, of 256 and of 512."""
-    x, profile = composed(("experiment=cluster/qwen7b_grpo",), "f_grpo"), load_profile("h100-1x8")
-
-    def hours(responses: int, decode_batch: int) -> float:
-        sampling = replace(x.sampling, prompts=responses // 8, group_size=8)
-        a = replace(assumptions(), decode_batch=decode_batch)
-        return cost.estimate(replace(x, sampling=sampling), profile, a).gpu_hours.low
-
-    assert hours(2048, 128) > 1.05 * hours(2048, 256)
-    assert hours(2048, 256) == hours(2048, 512)
