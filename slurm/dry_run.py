@@ -36,43 +36,42 @@ def show(
     profile: Profile,
     root: Path,
     disk_gb: float = math.inf,
-    say: Callable = print,
 ) -> None:
     """Print the jobs of each kind with what they take, and what an array of each kind asks SLURM
     for. Rows that take the same share a line. A job that cannot run on the profile is shown with
     the reason; `submit` would then submit nothing. Writes no files."""
     jobs = cost.outlook(jobs, profile)
     path = records.folder(root, paper) / "SUBMISSION"
-    say(f"{len(jobs)} jobs{_sums(jobs)}")
+    print(f"{len(jobs)} jobs{_sums(jobs)}")
     if profile.executor == "slurm":
         jobs, most = plan.capped(jobs, profile.most_gpus), profile.most_gpus
         hours = plan.makespan(jobs)
-        say(f"queue: at most {most} GPU(s) at once; {hours} hours if SLURM starts each job at once")
+        print(f"queue: at most {most} GPU(s) at once; {hours} hours if no job waits for SLURM")
     arrays = plan.arrays(jobs)
     for kind, title in TITLES.items():
         own = [job for job in jobs if job.kind == kind]
         if not own:
             continue
-        say(f"\n== {title}: {len(own)} job(s){_sums(own)}")
+        print(f"\n== {title}: {len(own)} job(s){_sums(own)}")
         like: dict[str, Counter[str]] = {}  # what jobs take -> their rows
         for job in own:
             took = f"REFUSED: {job.refused}" if job.refused else _took(job)
             like.setdefault(took + _benchmarks(job), Counter())[plan.row_of(job)] += 1
         for took, rows in like.items():
             names = ", ".join(f"{n} x {row}" if n > 1 else row for row, n in rows.items())
-            say(f"  {names}{took and f': {took}'}")
+            print(f"  {names}{took and f': {took}'}")
         first, *more = [group for group in arrays if group[0].kind == kind]
         if profile.executor == "slurm":
             given = parameters(first, path, profile, None)
-            say(f"sbatch {shlex.join(options(given, len(first)))}")
+            print(f"sbatch {shlex.join(options(given, len(first)))}")
             said = given["setup"][: -len(BEFORE) - 1]  # the same in each job
-            say("\n".join([*said, f"srun {shlex.join(given['srun_args'])}"]))
+            print("\n".join([*said, f"srun {shlex.join(given['srun_args'])}"]))
         if more:
             sizes = sorted({group[0].gpus or 0 for group in more} - {0})
             on = f", on {' or '.join(map(str, sizes))} GPU(s)" if sizes else ""
-            say(f"# ... and {len(more)} more array(s){on}")
+            print(f"# ... and {len(more)} more array(s){on}")
     needed = cost.disk_gb(jobs, profile)
-    say(f"\ndisk: {_gb(needed)} at most; {preflight.free_gb(root):,.0f} GB free here, at {root}")
+    print(f"\ndisk: {_gb(needed)} at most; {preflight.free_gb(root):,.0f} GB free here, at {root}")
     commands = [job.config for job in jobs if job.kind == "command"]
     checks: list[Callable] = [partial(preflight.inputs, commands)]
     checks += [partial(preflight.room, needed, root, disk_gb)]
@@ -81,13 +80,13 @@ def show(
         try:
             check()
         except UserError as error:
-            say(f"submit will refuse on this machine: {error}")
+            print(f"submit will refuse on this machine: {error}")
     if refused := [job for job in jobs if job.refused]:
-        say(f"{len(refused)} job(s) cannot run on {profile.name}, see REFUSED; submit refuses all")
-        say(f"{cost.leaves_out(refused)} leaves their rows out")
+        print(f"{len(refused)} job(s) cannot run on {profile.name} (REFUSED); submit refuses all")
+        print(f"{cost.leaves_out(refused)} leaves their rows out")
     if total(job.cost.gpu_hours for job in jobs if job.cost).high > cost.ASKED:
-        say(f"submit wants yes=true: these are more than {cost.ASKED:,} GPU-hours")
-    say(f"assumptions: {FILE.relative_to(ROOT)}; nothing was submitted")
+        print(f"submit wants yes=true: these are more than {cost.ASKED:,} GPU-hours")
+    print(f"assumptions: {FILE.relative_to(ROOT)}; nothing was submitted")
 
 
 def _sums(jobs: list[plan.Job]) -> str:

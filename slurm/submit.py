@@ -6,7 +6,6 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -31,7 +30,6 @@ def submit(
     root: Path,
     disk_gb: float = math.inf,
     yes: bool = False,
-    say: Callable = print,
 ) -> Path | None:
     """Submit the jobs that are missing, if any, and return the submission's folder. Raises
     UserError before that if a request is impossible, if `sbatch --test-only` refuses it, or if more
@@ -41,12 +39,12 @@ def submit(
     if profile.executor == "local":
         visible_gpus(profile)
     cost.predictions(jobs, profile)  # before a job is submitted, all must be able to run
-    todo, queued = _missing(jobs, root, paper, say)
+    todo, queued = _missing(jobs, root, paper)
     if not todo:
         return None
     todo = cost.predictions(todo, profile)
     hours = total(job.cost.gpu_hours for job in todo if job.cost)
-    say(f"they take {hours} GPU-hours")
+    print(f"they take {hours} GPU-hours")
     remedy = f"{hours} GPU-hours are predicted, above {cost.ASKED:,}: add yes=true to submit them"
     require(yes or hours.high <= cost.ASKED, "yes", "false", remedy)
     preflight(todo, profile, root, disk_gb)
@@ -56,31 +54,24 @@ def submit(
     tasks = {job.key: task(job, path, paper, profile, root) for job in todo}
     if profile.executor == "local":
         _submit_local(todo, tasks, path, profile)
-        say(f"{len(todo)} jobs run here; {path}")
+        print(f"{len(todo)} jobs run here; {path}")
     else:
-        _submit_arrays(todo, tasks, path, profile, queued, say)
+        _submit_arrays(todo, tasks, path, profile, queued)
     return path
 
 
-def _missing(
-    jobs: list[plan.Job], root: Path, paper: str, say: Callable
-) -> tuple[list[plan.Job], dict[str, str]]:
+def _missing(jobs: list[plan.Job], root: Path, paper: str) -> tuple[list[plan.Job], dict[str, str]]:
     waiting = [job for job in status.statuses(root, paper) if job.queued]
     queued = {name: job.job_id for job in waiting for name in job.makes}
     made = [status.made(root, paper, job) for job in jobs]
     todo = plan.missing(jobs, {name for names in made for name in names}, {*queued})
     done = sum(names == job.makes for names, job in zip(made, jobs, strict=True))
-    say(f"{done} of {len(jobs)} jobs done, {len(waiting)} queued, {len(todo)} to submit")
+    print(f"{done} of {len(jobs)} jobs done, {len(waiting)} queued, {len(todo)} to submit")
     return todo, queued
 
 
 def _submit_arrays(
-    jobs: list[plan.Job],
-    tasks: dict[str, Task],
-    path: Path,
-    profile: Profile,
-    ids: dict[str, str],
-    say: Callable,
+    jobs: list[plan.Job], tasks: dict[str, Task], path: Path, profile: Profile, ids: dict[str, str]
 ) -> None:
     """Send one array after another to SLURM and record it; `ids`: run -> job id of the queued."""
     if "compare" in ids:  # the old comparison waits for fewer jobs than the new one
@@ -100,7 +91,7 @@ def _submit_arrays(
             ids |= dict.fromkeys((job.key, *job.makes), submitted.job_id)
         logs = {job.key: path / "logs" / f"{ids[job.key]}_0_log.err" for job in group}
         records.add(path, [_row(job, ids[job.key], logs[job.key]) for job in group])
-        say(f"{group[0].kind:9} {len(group):4} jobs  {sent[0].job_id.split('_')[0]}")
+        print(f"{group[0].kind:9} {len(group):4} jobs  {sent[0].job_id.split('_')[0]}")
 
 
 def task(job: plan.Job, path: Path, paper: str, profile: Profile, root: Path) -> Task:

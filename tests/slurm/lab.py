@@ -5,8 +5,9 @@ import shutil
 import subprocess
 import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import one_machine
@@ -17,7 +18,7 @@ from common.evaluation.config import Evaluate
 from common.results.collect import verify
 from common.sweeps.plan import Sweep, evaluations_of
 from common.sweeps.profiles import load_profile
-from slurm import status
+from slurm import dry_run, status
 from slurm.attempts import attempts, progress
 from slurm.submit import submit
 from slurm.tables import Chosen
@@ -77,10 +78,11 @@ class Lab:
 
     def submit(self, runs: list, evaluated=(), measures=(), gates=(), **changes) -> list[str]:
         """Submit; returns what was said."""
-        said, profile = [], replace(self.profile, **changes)
+        profile = replace(self.profile, **changes)
         where = {"paper": self.paper, "profile": profile, "root": self.root}
-        submit(Chosen(runs, evaluated, {}, measures, gates), **where, say=said.append)
-        return said
+        with redirect_stdout(StringIO()) as said:
+            submit(Chosen(runs, evaluated, {}, measures, gates), **where)
+        return said.getvalue().splitlines()
 
     def statuses(self) -> dict:
         return {one.key: one for one in status.statuses(self.root, self.paper)}
@@ -135,6 +137,13 @@ class Lab:
         files = {str(f.relative_to(folder)): f for f in folder.rglob("*") if f.is_file()}
         where = ("meta.json", "DONE", ".lock", "config.yaml")
         return {name: file.read_bytes() for name, file in files.items() if name not in where}
+
+
+def dry(jobs: list, profile, root: Path, paper: str = "f_grpo") -> list[str]:
+    """The lines of a dry run."""
+    with redirect_stdout(StringIO()) as said:
+        dry_run.show(jobs, paper=paper, profile=profile, root=root)
+    return said.getvalue().splitlines()
 
 
 def sh(*command: str) -> str:

@@ -1,10 +1,11 @@
 import pytest
 from compositions import PAPERS, asked, runs
+from lab import dry
 
 from common.sweeps.cost import on
 from common.sweeps.plan import evaluations
 from common.sweeps.profiles import load_profile
-from slurm import cost, dry_run, plan
+from slurm import cost, plan
 
 SCALES = [
     (paper, scale)
@@ -24,12 +25,12 @@ def test_every_row_is_estimated_or_refused_with_the_reason(paper, scale, tmp_pat
     jobs = jobs_of(paper, scale)
     heavy = {job.key for job in jobs if job.kind in (*plan.WHOLE, *plan.SAMPLED)}
     for name in ("h100-1x8", "h100-2x8", "h200-4", "debug"):
-        profile, lines = load_profile(name), []
+        profile = load_profile(name)
         seen = {job.key: job for job in cost.outlook(jobs, profile)}
         refused = [job for job in seen.values() if job.refused]
         assert {key for key, job in seen.items() if bool(job.refused) != bool(job.cost)} == heavy
         assert all("=" in job.refused or "cannot run" in job.refused for job in refused)
-        dry_run.show(jobs, paper=paper, profile=profile, root=tmp_path, say=lines.append)
+        lines = dry(jobs, profile, tmp_path, paper)
         assert ("REFUSED" in "\n".join(lines)) == bool(refused)
         if not scale.endswith("_32b"):
             assert name == "debug" or not refused
@@ -46,8 +47,8 @@ def test_every_paper_has_a_cluster_scale():
 @pytest.mark.sweep
 def test_a_row_that_does_not_fit_is_named_and_submit_refuses_all(tmp_path):
     jobs = jobs_of("fade", "cluster_32b")
-    lines, profile = [], load_profile("h200-4")
-    dry_run.show(jobs, paper="fade", profile=profile, root=tmp_path, say=lines.append)
+    profile = load_profile("h200-4")
+    lines = dry(jobs, profile, tmp_path, "fade")
     assert any("REFUSED: memory_gb=500: weights, gradients" in line for line in lines)
     names = "cwm32b_grpo,cwm32b_power_2,cwm32b_power_asym,cwm32b_fade_h1,cwm32b_asym_05"
     with pytest.raises(cost.UserError, match=f"without={names} sends the other rows"):
@@ -67,8 +68,7 @@ def test_32_billion_weights_fit_eight_large_gpus(name):
 
 @pytest.mark.sweep
 def test_a_chunk_above_an_hour_is_said(tmp_path):
-    jobs, profile, lines = jobs_of("fade", "cluster_32b"), load_profile("h100-2x8"), []
-    dry_run.show(jobs, paper="fade", profile=profile, root=tmp_path, say=lines.append)
+    lines = dry(jobs_of("fade", "cluster_32b"), load_profile("h100-2x8"), tmp_path, "fade")
     said = [line for line in lines if " minutes a chunk" in line]
     whole = [line for line in said if "(above an hour, since a problem has one chunk)" in line]
     assert [line.split(",")[0].strip() for line in whole] == ["cwm32b_grpo"]
@@ -91,10 +91,9 @@ def test_the_nodes_of_the_paper_hold_its_32_billion_weights():
 
 @pytest.mark.sweep
 def test_maze_rows_are_jobs_of_one_gpu(tmp_path):
-    jobs, profile, lines = jobs_of("f_grpo", "gpu"), load_profile("h100-1x8"), []
+    jobs, profile = jobs_of("f_grpo", "gpu"), load_profile("h100-1x8")
     trained = [job for job in cost.predictions(jobs, profile) if job.kind == "train"]
     assert [job.gpus for job in trained] == [1] * 19
-    dry_run.show(jobs, paper="f_grpo", profile=profile, root=tmp_path, say=lines.append)
-    asked_for = "\n".join(lines).split("== training")[1]
+    asked_for = "\n".join(dry(jobs, profile, tmp_path)).split("== training")[1]
     for line in ("--array=0-15%16", "--gpus-per-node=1", "--cpus-per-task=12", "--mem=125GB"):
         assert f" {line} " in asked_for

@@ -5,7 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from lab import MATH, SWEEP
+from lab import MATH, SWEEP, dry
 from refuses import refuses
 
 from common.backends.verl.checkpoints import LATEST
@@ -18,7 +18,7 @@ from common.sweeps.cost import Range, total
 from common.sweeps.plan import Sweep, evaluations_of
 from common.sweeps.profiles import Small, load_profile
 from slurm import cost as slurm_cost
-from slurm import dry_run, plan, preflight
+from slurm import plan, preflight
 from slurm import submit as submission
 from slurm.ask import ask
 from slurm.submit import submit
@@ -202,11 +202,10 @@ def test_the_dry_run_prints_jobs_layouts_costs_and_the_queue_and_writes_nothing(
     big, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("PATH", "")  # no sbatch, no srun, no git
-    profile, lines = load_profile("h100-1x8"), []
+    profile = load_profile("h100-1x8")
     runs = [replace(big, seed=seed) for seed in (1, 2, 3)]
     jobs = plan.plan(runs, evaluations_of(runs, Sweep("t", [], [], [], benchmarks=MATH, n=1024)))
-    where = {"paper": "f_grpo", "profile": profile, "root": tmp_path / "new"}
-    dry_run.show(jobs, **where, say=lines.append)
+    lines = dry(jobs, profile, tmp_path / "new")
     found = slurm_cost.predictions(jobs, profile)
     e, text = found[0].cost, "\n".join(lines)
     hours = total(job.cost.gpu_hours for job in found if job.cost)
@@ -243,7 +242,7 @@ def test_what_can_be_known_is_said_before(big, one, tmp_path, monkeypatch):
     def refused(said: str, x, evaluated=(), **changes) -> None:
         where = {"paper": "f_grpo", "profile": replace(profile, **changes), "root": tmp_path}
         with pytest.raises(UserError, match=said):
-            submit(Chosen([x], evaluated), **where, say=str)
+            submit(Chosen([x], evaluated), **where)
 
     monkeypatch.setenv("PATH", "")
     refused("sbatch not found", one)
@@ -273,9 +272,8 @@ def test_a_checkpoint_of_another_number_of_gpus_is_refused_before_it_is_submitte
     (actor.parents[1] / LATEST).write_text("7")
     jobs = plan.plan([x], [])
     preflight.resumed(slurm_cost.predictions(jobs, load_profile("h100-1x8")))
-    profile, lines = load_profile("h200-4"), []
-    dry_run.show(jobs, paper="f_grpo", profile=profile, root=tmp_path, say=lines.append)
-    assert any(" gpus=4: " in line for line in lines)
+    profile = load_profile("h200-4")
+    assert any(" gpus=4: " in line for line in dry(jobs, profile, tmp_path))
     with refuses("gpus", 4):
         preflight.preflight(slurm_cost.predictions(jobs, profile), profile, tmp_path)
 

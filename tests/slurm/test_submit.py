@@ -176,7 +176,7 @@ def test_a_failed_training_job_takes_its_evaluations_with_it_and_is_named(
 
 def without_slurm(lab, *runs) -> None:
     where = {"paper": "f_grpo", "profile": load_profile("local"), "root": lab.root}
-    submit(Chosen([*runs]), **where, say=lambda text: None)
+    submit(Chosen([*runs]), **where)
 
 
 def test_cancel_without_slurm(lab):

@@ -21,15 +21,14 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_the_dry_run_has_it_with_its_hours_and_every_7b_row_waits_for_it(here):
+def test_the_dry_run_has_it_with_its_hours_and_every_7b_row_waits_for_it(here, capsys):
     found = replace(chosen("fade", TABLES, ROW), gates=())
     jobs = found.jobs()
     assert [job.kind for job in jobs[:2]] == ["command", "train"]
     assert jobs[1].needs == (SFT,)
     assert found.commands[SFT].makes == found.runs[0].model.path == train.MODEL
-    lines = []
-    profile = load_profile("h100-2x8")
-    dry_run.show(jobs, paper="fade", profile=profile, root=here, say=lines.append)
+    dry_run.show(jobs, paper="fade", profile=load_profile("h100-2x8"), root=here)
+    lines = capsys.readouterr().out.splitlines()
     (own,) = [line for line in lines if line.startswith(f"  {SFT}")]
     # rows x share x R1's 3,500 to 5,500 tokens; 8 x 7.62e9 operations each; 16 x 989e12 x 0.23
     # operations a second at best, 0.16 at worst; 300 s to start
