@@ -16,6 +16,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import util
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -37,7 +38,7 @@ from common.results.tables import markdown
 from common.sweeps.chosen import changed
 from common.sweeps.plan import experiments, scales_of
 from common.sweeps.reproduce import done, train
-from common.sweeps.schedule import Call, run_all
+from common.sweeps.schedule import Scheduled, run_all
 
 SUITES = {  # name -> arguments of pytest
     "tests/gpu": ("tests/gpu", "--ignore=tests/gpu/test_day.py"),
@@ -187,7 +188,8 @@ def side_by_side(runs: list[Experiment], end: float, workers: int) -> None:
     GPU; one worker is this process. Raises UserError that names the failed ones."""
     left = [x for x in runs if not done(x)]
     if workers > 1 and left:
-        run_all([Call(x.run_id, train, (x, end)) for x in left], min(workers, len(left)))
+        calls = [Scheduled(x.run_id, call=partial(train, x, end)) for x in left]
+        run_all(calls, min(workers, len(left)))
     else:
         for x in left:
             train(x, end)

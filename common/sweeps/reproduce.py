@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from time import time
@@ -24,7 +26,7 @@ from common.errors import UserError
 from common.experiment import Experiment
 from common.results.longer import finished
 from common.sweeps.plan import Reproduce, experiments, makers
-from common.sweeps.schedule import Call, run_all
+from common.sweeps.schedule import Scheduled, run_all
 
 
 class OutOfTime(Exception):
@@ -89,8 +91,8 @@ def train_all(
     workers: int,
     *,
     end: float | None = None,
-    beside: Sequence[Call] = (),
-    after: Sequence[Call] = (),
+    beside: Sequence[Scheduled] = (),
+    after: Sequence[Scheduled] = (),
 ) -> None:
     """Run every experiment that is not done, in their order. Runs wait for the one that makes their
     base model, the tasks `after` for all of those. The tasks `beside` come next to the first base
@@ -98,18 +100,22 @@ def train_all(
     left = [x for x in runs if not done(x)]
     first = [x for x in makers(runs) if x in left]
     makers_of = [tuple(y.run_id for y in first if y.model == x.model and y is not x) for x in left]
-    tasks = [Call(x.run_id, train, (x, end), y) for x, y in zip(left, makers_of, strict=True)]
+    tasks = [
+        Scheduled(x.run_id, y, call=partial(train, x, end))
+        for x, y in zip(left, makers_of, strict=True)
+    ]
     place = len(list(takewhile(lambda x: x in first, left)))
     needed = tuple(x.run_id for x in first)
-    tasks[place:place] = [*beside, *(task._replace(needs=needed) for task in after)]
+    tasks[place:place] = [*beside, *(replace(task, needs=needed) for task in after)]
     if tasks:
         run_all(tasks, workers)
 
 
-def parts(config: Reproduce, after: str) -> list[Call]:
+def parts(config: Reproduce, after: str) -> list[Scheduled]:
     """Return tasks for the paper's own parts at this scale that wait for `after`."""
     asked = [name for name in config.parts if name in config.scales[config.scale].parts]
-    return [Call(n, compute, (config, n)) for n in asked if config.parts[n].after == after]
+    mine = [name for name in asked if config.parts[name].after == after]
+    return [Scheduled(name, call=partial(compute, config, name)) for name in mine]
 
 
 def compute(config: Reproduce, name: str) -> None:

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from common.errors import UserError
 from common.watch import end_with_parent
@@ -14,21 +13,13 @@ from common.watch import end_with_parent
 SHOWN = 40  # characters for the names of running tasks, in 100 columns next to the bar
 
 
-class Call(NamedTuple):
-    """A function call in a worker process; all of it must be picklable."""
-
-    title: str  # unique
-    function: Callable
-    args: tuple
-    needs: tuple[str, ...] = ()  # titles of the tasks that must have succeeded before
-
-
 @dataclass(frozen=True)
 class Scheduled:
-    key: str
+    key: str  # unique
     needs: Collection[str] = ()  # keys of the jobs that must have succeeded before
     follows: Collection[str] = ()  # keys of the jobs that must have ended before, failed or not
     places: int = 1  # GPUs or CPU slots that it takes
+    call: Callable[[], object] | None = None  # for `run_all`, in a worker process: picklable
 
 
 def schedule(
@@ -73,7 +64,7 @@ def schedule(
     return [job.key for job in jobs if job.key in failed]
 
 
-def run_all(tasks: Sequence[Call], workers: int) -> None:
+def run_all(tasks: Sequence[Scheduled], workers: int) -> None:
     """Run every task, each on one thread, and print what it returns, or "done". The failure of a
     task stops only those that need it. At the end a UserError names the failed tasks. Ctrl-C stops
     all workers; what they have stored is kept."""
@@ -82,7 +73,6 @@ def run_all(tasks: Sequence[Call], workers: int) -> None:
 
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_start_worker)
-    every = {task.title: task for task in tasks}
     futures: dict[Future, str] = {}
     failed: dict[str, str] = {}
     columns = (*Progress.get_default_columns(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -93,8 +83,7 @@ def run_all(tasks: Sequence[Call], workers: int) -> None:
         progress.update(bar, description=short or "runs")
 
     def begin(job: Scheduled, _: list[str]) -> None:
-        task = every[job.key]
-        futures[pool.submit(task.function, *task.args)] = job.key
+        futures[pool.submit(job.call)] = job.key
         name_running()
 
     def ended() -> Iterable[tuple[str, bool]]:
@@ -111,10 +100,9 @@ def run_all(tasks: Sequence[Call], workers: int) -> None:
 
     try:
         with Progress(*columns, console=Console(stderr=True)) as progress:
-            bar = progress.add_task("runs", total=len(every))
+            bar = progress.add_task("runs", total=len(tasks))
             places = [str(i) for i in range(workers)]
-            jobs = [Scheduled(task.title, task.needs) for task in tasks]
-            schedule(jobs, places, begin, ended, lost=lambda *_: None)
+            schedule(tasks, places, begin, ended, lost=lambda *_: None)
     except KeyboardInterrupt:
         for process in list(pool._processes.values()):
             process.kill()
@@ -123,7 +111,7 @@ def run_all(tasks: Sequence[Call], workers: int) -> None:
         pool.shutdown(cancel_futures=True)
     if failed:
         reasons = "\n".join(f"  {title}: {reason}" for title, reason in failed.items())
-        count = f"{len(failed)} of {len(every)} runs"
+        count = f"{len(failed)} of {len(tasks)} runs"
         raise UserError(f"{count} failed; the same command resumes:\n{reasons}")
 
 

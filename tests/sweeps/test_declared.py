@@ -135,7 +135,7 @@ def test_no_run_waits_for_a_base_model_that_is_there(monkeypatch, tmp_path):
     base, grpo, other, rest = declared.parts(config)["A"]
     Run(tmp_path, base.paper, base.run_id, {"optim": {"steps": 0}}).finish()
     declared.queue(config)
-    waits = {task.title: task.needs for task in tasks[0]}
+    waits = {task.key: task.needs for task in tasks[0]}
     assert waits == {grpo.run_id: (), other.run_id: (), rest.run_id: (other.run_id,)}
 
 

@@ -9,7 +9,7 @@ from common.errors import UserError
 from common.sweeps.chosen import only
 from common.sweeps.plan import experiments, makers, with_seed
 from common.sweeps.reproduce import compute, reproduce, train_all
-from common.sweeps.schedule import Call
+from common.sweeps.schedule import Scheduled
 from papers.f_grpo.simulation.config import Simulation
 
 
@@ -27,10 +27,10 @@ def test_the_rest_waits_for_the_base_model_and_the_end_for_all(monkeypatch, tmp_
     (tasks, workers), end = calls
     assert workers == 3
     first, rest = tasks[:3], tasks[3:]
-    names = [task.title.split("-")[:2] for task in first]
+    names = [task.key.split("-")[:2] for task in first]
     assert names == [["base", "s1"], ["base", "s2"], ["simulation"]]
     assert not any(task.needs for task in first)
-    assert (rest[0].title, rest[0].needs) == ("theory", (first[0].title, first[1].title))
+    assert (rest[0].key, rest[0].needs) == ("theory", (first[0].key, first[1].key))
     assert all(len(task.needs) == 1 for task in rest[1:])
     assert len(tasks) == len(experiments(config)) + 2
     assert end is config
@@ -86,12 +86,12 @@ def test_every_base_model_is_made_before_what_starts_from_it(monkeypatch, tmp_pa
     found = [replace(with_seed(x, n), results_dir=str(tmp_path)) for n in range(3) for x in rows]
     base, trained = found[::2], found[1::2]
 
-    beside = [Call("theory", print, ())]
+    beside = [Scheduled("theory", call=print)]
     train_all([*base, *trained], 2, beside=beside)
     train_all([*trained, *base], 2)  # in any order
     made = [(x.run_id, ()) for x in base]
     waits = [(x.run_id, (y.run_id,)) for x, y in zip(trained, base, strict=True)]
-    noted = [[(task.title, task.needs) for task in tasks] for tasks in calls]
+    noted = [[(task.key, task.needs) for task in tasks] for tasks in calls]
     assert noted == [[*made, ("theory", ()), *waits], [*waits, *made]]
 
     calls.clear()
@@ -99,7 +99,7 @@ def test_every_base_model_is_made_before_what_starts_from_it(monkeypatch, tmp_pa
         (tmp_path / x.paper / x.run_id).mkdir(parents=True)
         (tmp_path / x.paper / x.run_id / "DONE").touch()
     train_all([*base, *trained], 2, beside=beside)
-    assert [task.title for task in calls[0]] == ["theory", *(x.run_id for x in trained)]
+    assert [task.key for task in calls[0]] == ["theory", *(x.run_id for x in trained)]
     assert not any(task.needs for task in calls[0])
 
 

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,19 +13,20 @@ from processes import alive, until
 from tiny import ROOT
 
 from common.errors import UserError
-from common.sweeps.schedule import Call, Scheduled, run_all, schedule
+from common.sweeps.schedule import Scheduled, run_all, schedule
 
 SLEEPERS = """
 import time, os, sys
 from pathlib import Path
-from common.sweeps.schedule import Call, run_all
+from functools import partial
+from common.sweeps.schedule import Scheduled, run_all
 
 def sleep(folder):
     (Path(folder) / str(os.getpid())).touch()
     time.sleep(600)
 
 if __name__ == "__main__":
-    run_all([Call(name, sleep, (sys.argv[1],)) for name in "ab"], workers=2)
+    run_all([Scheduled(name, call=partial(sleep, sys.argv[1])) for name in "ab"], workers=2)
 """
 
 
@@ -78,7 +80,10 @@ def note(folder: str, name: str) -> None:
 
 @pytest.mark.process
 def test_one_failure_stops_no_other_and_is_named(tmp_path, forked):
-    tasks = [Call(name, note, (str(tmp_path), name)) for name in ("first", "bad", "last")]
+    tasks = [
+        Scheduled(name, call=partial(note, str(tmp_path), name))
+        for name in ("first", "bad", "last")
+    ]
     with pytest.raises(UserError, match=r"1 of 3 runs failed.*\n  bad: this one is bad"):
         run_all(tasks, workers=1)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["first", "last"]
