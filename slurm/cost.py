@@ -11,8 +11,7 @@ from common.evaluation.config import Suite
 from common.sweeps.assumptions import Assumptions, assumptions
 from common.sweeps.cost import Estimate, estimate, estimate_evaluations, estimate_scoring
 from common.sweeps.profiles import Profile
-from slurm.ask import ask
-from slurm.plan import SAMPLED, Job, experiment
+from slurm.plan import SAMPLED, Job, ask, experiment
 
 ASKED = 1000  # predicted GPU-hours above which `submit` wants yes=true
 

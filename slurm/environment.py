@@ -1,5 +1,5 @@
-"""The environment of a job: the shell lines before Python (`shell`), what the job sets up for its
-processes on each node (`prepared`), and its Ray's token (`ray_token`)."""
+"""The environment of a job: the shell lines before Python (`shell`), and what the job sets up for
+its processes on each node (`prepared`)."""
 
 import os
 import resource
@@ -45,9 +45,3 @@ def prepared() -> Iterator[None]:
         for name in ours:
             os.environ.pop(name, None)
         shutil.rmtree(scratch, ignore_errors=True)
-
-
-def ray_token(folder: Path) -> dict[str, str]:
-    """Return the variables of this job's token: without it anyone who reaches the head's port could
-    run programs."""
-    return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(folder / "token")}

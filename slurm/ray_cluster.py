@@ -24,7 +24,6 @@ from common.backends.verl.sockets import MARK, READABLE
 from common.errors import Fault
 from common.results.files import write
 from common.watch import Watch, parts
-from slurm.environment import ray_token
 from slurm.stop import node_name
 
 PROGRAM = str(Path(sys.executable).with_name("ray"))
@@ -50,7 +49,7 @@ def head(folder: Path, nodes: int, gpus: int):
     token = folder / "token"
     token.touch(mode=0o600)
     token.write_text(secrets.token_hex(32))
-    os.environ |= ray_token(folder)
+    os.environ |= _token(folder)
     where, scratch = f"{address}:{port}", tempfile.mkdtemp(prefix="ray-")
     here = [f"--node-ip-address={address}", f"--port={port}", f"--temp-dir={scratch}"]
     process, ended, how = None, threading.Event(), FAILED
@@ -73,7 +72,7 @@ def head(folder: Path, nodes: int, gpus: int):
         how = ""
     finally:
         ended.set()
-        for name in ("RAY_ADDRESS", LOST, *ray_token(folder)):
+        for name in ("RAY_ADDRESS", LOST, *_token(folder)):
             os.environ.pop(name, None)
         write(folder / "done", how)
         if process is not None:
@@ -133,7 +132,7 @@ def work(folder: Path, gpus: int) -> str:
     """Join the head's cluster and stay until it is done. Raises Fault where Ray ends early."""
     _wait((folder / "address").exists, None, f"the head's address in {folder}")
     address, scratch = (folder / "address").read_text().split(" ", 1)
-    os.environ |= ray_token(folder)
+    os.environ |= _token(folder)
     try:
         for _ in range(TRIES):
             process = _start(
@@ -156,6 +155,12 @@ def work(folder: Path, gpus: int) -> str:
     finally:
         _clear(Path(scratch), folder)  # Ray writes to this path on each node
     raise Fault(f"ray ended with {process.returncode} on {socket.gethostname()}")
+
+
+def _token(folder: Path) -> dict[str, str]:
+    """Return the variables of this job's token: without it anyone who reaches the head's port could
+    run programs."""
+    return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(folder / "token")}
 
 
 def _clear(scratch: Path, folder: Path) -> None:

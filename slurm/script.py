@@ -13,7 +13,6 @@ from submitit.core.utils import FailedJobError, FailedSubmissionError
 
 from common.sweeps.profiles import Profile
 from slurm import plan
-from slurm.ask import ask
 from slurm.environment import shell
 from slurm.stop import AGAIN_FILE
 
@@ -26,9 +25,9 @@ REFUSED = (FailedJobError, FailedSubmissionError)  # errors of a submission that
 def parameters(
     group: Sequence[plan.Job], path: Path, profile: Profile, needs: str | None
 ) -> dict[str, Any]:
-    """Return submitit's parameters for jobs that take the same of the profile (slurm/ask.py) and
+    """Return submitit's parameters for jobs that take the same of the profile (`plan.ask`) and
     wait for `needs` (`dependency`); `path` is the submission's folder."""
-    light, asked = group[0].kind in plan.LIGHT, ask(profile, group[0])
+    light, asked = group[0].kind in plan.LIGHT, plan.ask(profile, group[0])
     again = str(path / "runs" / AGAIN_FILE)
     typed = f"{profile.gpu_type}:" if profile.gpu_type else ""
     given = {

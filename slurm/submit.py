@@ -14,7 +14,6 @@ from common.results.files import write_json
 from common.sweeps.cost import total
 from common.sweeps.profiles import Profile
 from slurm import cost, plan, queue, records, status
-from slurm.ask import ask
 from slurm.environment import shell
 from slurm.job import Task
 from slurm.preflight import check, preflight, refused
@@ -95,7 +94,7 @@ def _submit_arrays(
 
 
 def task(job: plan.Job, path: Path, paper: str, profile: Profile, root: Path) -> Task:
-    asked = ask(profile, job)
+    asked = plan.ask(profile, job)
     config = str(path / "configs" / f"{job.key}.yaml") if job.config else None
     of_job = (job.kind, job.key, paper, str(root), config, str(path / "runs" / job.key))
     place = (asked.time_min, asked.signal_lead_s, asked.nodes, asked.gpus_per_node)

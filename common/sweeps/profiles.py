@@ -32,7 +32,7 @@ class Small:
 
 @dataclass(frozen=True)
 class Profile:
-    """A kind of node and how much of it a training job takes; other kinds of job: slurm/ask.py."""
+    """A kind of node and how much of it a training job takes; other jobs: slurm/plan.py, `ask`."""
 
     name: str
     executor: Literal["slurm", "local"]  # local: all jobs on this machine (slurm/local_gpus.py)

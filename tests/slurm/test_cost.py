@@ -20,7 +20,6 @@ from common.sweeps.profiles import Small, load_profile
 from slurm import cost as slurm_cost
 from slurm import plan, preflight
 from slurm import submit as submission
-from slurm.ask import ask
 from slurm.submit import submit
 from slurm.tables import Chosen
 
@@ -145,7 +144,7 @@ def test_weights_that_one_gpu_cannot_hold_well_are_split_over_several_in_evaluat
     assert (on_a_box.tensor_parallel, on_a_box.gpus) == (2, 8)
     job = plan.Job("evaluate", "e", Suite([many, few]), cost=split)
     fitted = slurm_cost.fitted(job, profile).evaluations
-    cpus = ask(profile, job).cpus_per_node
+    cpus = plan.ask(profile, job).cpus_per_node
     assert cpus == profile.cpus_per_node == 96
     fit = {"tensor_parallel": 2, "workers": cpus - 1}
     assert fitted == [replace(e, **fit) for e in (many, few)]
@@ -176,9 +175,9 @@ def test_a_small_model_takes_a_part_of_the_node(big):
     assert (part.gpus, whole.gpus, cost.estimate(big, profile, a).gpus) == (4, 8, 8)
     assert part.gpu_hours.low < whole.gpu_hours.low
     job = plan.Job("train", "e", few, cost=part)
-    half = ask(profile, job)
+    half = plan.ask(profile, job)
     assert (half.nodes, half.gpus_per_node, half.cpus_per_node, half.memory_gb) == (1, 4, 48, 500)
-    assert ask(replace(profile, memory_gb=None), job).memory_gb is None
+    assert plan.ask(replace(profile, memory_gb=None), job).memory_gb is None
     for wrong in ({"small": Small(4.1, 3)}, {"small": Small(4.1, 16)}, {"nodes": 2}):
         with refuses("small"):
             replace(profile, **wrong)
