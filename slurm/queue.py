@@ -72,9 +72,8 @@ def _sacct(job_ids: list[str]) -> dict[str, State]:
     """Return the states of ended jobs, as far as accounting saw them. Elements that were cancelled
     while they waited are listed together (`12_[1-4]`)."""
     mains, found = sorted({job.split("_")[0] for job in job_ids}), {}
-    for start in range(0, len(mains), 200):
-        some = ",".join(mains[start : start + 200])
-        for line in run("sacct", "-XnP", "-o", "JobID,State,ExitCode", "-j", some).splitlines():
-            job, name, code = line.split("|")
-            found[job] = State(name.split(" ")[0], f"exit code {code}")
+    words = ("-XnP", "-o", "JobID,State,ExitCode", "-j", ",".join(mains))
+    for line in run("sacct", *words).splitlines():
+        job, name, code = line.split("|")
+        found[job] = State(name.split(" ")[0], f"exit code {code}")
     return found
