@@ -70,7 +70,17 @@ import pandas as pd
 from common.claims.file import CLUSTER, PRIMARY, PUBLISHED, SCOPES, Claim
 from common.claims.forms import Count, Form
 from common.claims.gaps import GAPS, Gap, interval_text, power_text, row
-from common.claims.select import Counts, Found, Missing, Refused, indexed, select, tidy, words
+from common.claims.select import (
+    Counts,
+    Found,
+    Missing,
+    Refused,
+    equality,
+    indexed,
+    select,
+    tidy,
+    words,
+)
 from common.claims.single import ONE_RUN
 from common.errors import UserError
 from common.metrics.bootstrap import benjamini_hochberg, holm
@@ -212,6 +222,7 @@ def finder(
 ) -> Find:
     rows = tidy(rows)
     counts = indexed(counts) if isinstance(counts, pd.DataFrame) else counts
+    equal = equality(rows)
     seen: dict[str, Found] = {}
 
     def find(place: str, selector: dict) -> Found:
@@ -219,12 +230,12 @@ def finder(
         mean = str(named)
         if key not in seen and isinstance(named, list) and set(named) & set(averages):
             sets = [find(place, {**selector, "benchmark": one}) for one in named]
-            seen[key] = select(place, selector, rows, counts).of(sets)
+            seen[key] = select(place, selector, rows, counts, equal).of(sets)
         elif key not in seen and mean in averages:
-            found = select(place, {**selector, "benchmark": averages[mean]}, rows, counts)
+            found = select(place, {**selector, "benchmark": averages[mean]}, rows, counts, equal)
             seen[key] = replace(found, name=words(selector), benchmarks=(mean,))
         elif key not in seen:
-            seen[key] = select(place, selector, rows, counts)
+            seen[key] = select(place, selector, rows, counts, equal)
         return seen[key]
 
     return find

@@ -1,9 +1,11 @@
 """Selectors: the result rows that a claim reads, as values per seed and, with counts, per problem.
 common/claims/judge.py says how they are written; `seed` chooses seeds."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from math import prod
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,6 +21,7 @@ SELECTABLE = [
 WORDS = ["table", "model", "method", "benchmark", "metric", "unit"]
 OF_STEP = r", step \d+$"  # ends the printed name of a benchmark at one of several steps
 REFUSED = "refused"  # in the metric name of a row that has no value; the name says why
+Equal = Callable[[str, Any], np.ndarray]
 PER_PROBLEM = [*EVALUATION, "problem_id", "n", "c", "distinct"]  # the columns of gathered counts
 
 
@@ -97,16 +100,21 @@ def tidy(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.astype({column: "category" for column in WORDS})
 
 
-def select(place: str, selector: dict, rows: pd.DataFrame, counts: Counts | None) -> Found:
+def select(
+    place: str,
+    selector: dict,
+    rows: pd.DataFrame,
+    counts: Counts | None,
+    equal: Equal | None = None,
+) -> Found:
     """Return the values of a selector in `tidy` rows: per seed and, if `counts` cover them, per
     problem. Without `step`, each seed's last step counts. Seeds that lack one of the values to
     average are left out. Raises Missing for an empty result, Refused if the table refuses the
     reading, and UserError, beginning with `place`, if several rows of a seed match or counts
-    contradict rows."""
+    contradict rows. equal: `equality` of the rows, for hundreds of selectors."""
+    equal = equal or equality(rows)
     wanted = {key: v if isinstance(v, list) else [v] for key, v in selector.items()}
-    hits = {
-        key: np.logical_or.reduce([_equal(rows[key], v) for v in wanted[key]]) for key in wanted
-    }
+    hits = {key: np.logical_or.reduce([equal(key, v) for v in wanted[key]]) for key in wanted}
     meant = np.logical_and.reduce([*hits.values(), np.full(len(rows), True)])
     found = meant & rows["value"].notna().to_numpy()
     if not found.any():
@@ -222,8 +230,15 @@ def _with_problems(place: str, selected: Found, rows: pd.DataFrame, counts: Coun
     return replace(selected, counts=c // rows_read, n=int(sizes[0]), k=k)
 
 
-def _equal(column: pd.Series, value) -> np.ndarray:
-    return (column.isna() if value is None else column == value).to_numpy(bool)
+def equality(rows: pd.DataFrame) -> Equal:
+    """Return a function of (column, value) that tells which rows have it there, and remembers."""
+
+    @cache
+    def equal(column: str, value) -> np.ndarray:
+        of = rows[column]
+        return (of.isna() if value is None else of == value).to_numpy(bool)
+
+    return equal
 
 
 def on_all_problems(found: list[Found]) -> tuple[list[np.ndarray], tuple | None]:
