@@ -6,6 +6,7 @@ a `UserError` that names key, value and remedy before any compute is spent.
 
 import re
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -137,7 +138,7 @@ class Experiment:
         named = contents(config, self.results_dir)
         return config | ({"contents": named} if named else {})
 
-    @property
+    @cached_property
     def run_id(self) -> str:
         return f"{self.name}-s{self.seed}-{config_hash(self.identity)}"
 

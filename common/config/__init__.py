@@ -4,3 +4,4 @@ import yaml
 
 # OmegaConf's loader is a subclass of yaml.SafeLoader; libyaml's is ten times as fast as Python's.
 yaml.SafeLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+yaml.SafeDumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
