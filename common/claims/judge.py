@@ -70,17 +70,7 @@ import pandas as pd
 from common.claims.file import CLUSTER, PRIMARY, PUBLISHED, SCOPES, Claim
 from common.claims.forms import Count, Form
 from common.claims.gaps import GAPS, Gap, interval_text, power_text, row
-from common.claims.select import (
-    Counts,
-    Found,
-    Missing,
-    Refused,
-    equality,
-    indexed,
-    select,
-    tidy,
-    words,
-)
+from common.claims.select import Counts, Found, Missing, Refused, indexed, select, tidy, words
 from common.claims.single import ONE_RUN
 from common.errors import UserError
 from common.metrics.bootstrap import benjamini_hochberg, holm
@@ -220,9 +210,8 @@ def judge(
 def finder(
     rows: pd.DataFrame, counts: pd.DataFrame | Counts | None, averages: dict[str, list[str]]
 ) -> Find:
-    rows = tidy(rows)
+    tidied = tidy(rows)
     counts = indexed(counts) if isinstance(counts, pd.DataFrame) else counts
-    equal = equality(rows)
     seen: dict[str, Found] = {}
 
     def find(place: str, selector: dict) -> Found:
@@ -230,12 +219,12 @@ def finder(
         mean = str(named)
         if key not in seen and isinstance(named, list) and set(named) & set(averages):
             sets = [find(place, {**selector, "benchmark": one}) for one in named]
-            seen[key] = select(place, selector, rows, counts, equal).of(sets)
+            seen[key] = select(place, selector, tidied, counts).of(sets)
         elif key not in seen and mean in averages:
-            found = select(place, {**selector, "benchmark": averages[mean]}, rows, counts, equal)
+            found = select(place, {**selector, "benchmark": averages[mean]}, tidied, counts)
             seen[key] = replace(found, name=words(selector), benchmarks=(mean,))
         elif key not in seen:
-            seen[key] = select(place, selector, rows, counts, equal)
+            seen[key] = select(place, selector, tidied, counts)
         return seen[key]
 
     return find

@@ -1,11 +1,9 @@
 """Selectors: the result rows that a claim reads, as values per seed and, with counts, per problem.
 common/claims/judge.py says how they are written; `seed` chooses seeds."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from math import prod
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,7 +19,6 @@ SELECTABLE = [
 WORDS = ["table", "model", "method", "benchmark", "metric", "unit"]
 OF_STEP = r", step \d+$"  # ends the printed name of a benchmark at one of several steps
 REFUSED = "refused"  # in the metric name of a row that has no value; the name says why
-Equal = Callable[[str, Any], np.ndarray]
 PER_PROBLEM = [*EVALUATION, "problem_id", "n", "c", "distinct"]  # the columns of gathered counts
 
 
@@ -91,39 +88,44 @@ class Counts:
     areas: dict[tuple, tuple[tuple, np.ndarray]] = field(default_factory=dict)
 
 
-def tidy(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows with all result columns; text as categories, for hundreds of comparisons."""
+class Rows:
+    """Result rows in which hundreds of selectors look for the same values."""
+
+    def __init__(self, frame: pd.DataFrame):
+        self.frame = frame
+        self.equal = cache(self._equal)  # of (column, value)
+
+    def _equal(self, column: str, value) -> np.ndarray:
+        of = self.frame[column]
+        return (of.isna() if value is None else of == value).to_numpy(bool)
+
+
+def tidy(rows: pd.DataFrame) -> Rows:
+    """Return the rows with all result columns; text as categories, which compare faster."""
     more = [name for name in ("sampling", "measured") if name in rows]  # of cluster rows
     rows = rows.reindex(columns=[*COLUMNS, *more])
     for column in ("k", "value", "seed", "step"):
         rows[column] = pd.to_numeric(rows[column])
-    return rows.astype({column: "category" for column in WORDS})
+    return Rows(rows.astype({column: "category" for column in WORDS}))
 
 
-def select(
-    place: str,
-    selector: dict,
-    rows: pd.DataFrame,
-    counts: Counts | None,
-    equal: Equal | None = None,
-) -> Found:
+def select(place: str, selector: dict, rows: Rows, counts: Counts | None) -> Found:
     """Return the values of a selector in `tidy` rows: per seed and, if `counts` cover them, per
     problem. Without `step`, each seed's last step counts. Seeds that lack one of the values to
     average are left out. Raises Missing for an empty result, Refused if the table refuses the
     reading, and UserError, beginning with `place`, if several rows of a seed match or counts
-    contradict rows. equal: `equality` of the rows, for hundreds of selectors."""
-    equal = equal or equality(rows)
+    contradict rows."""
     wanted = {key: v if isinstance(v, list) else [v] for key, v in selector.items()}
-    hits = {key: np.logical_or.reduce([equal(key, v) for v in wanted[key]]) for key in wanted}
-    meant = np.logical_and.reduce([*hits.values(), np.full(len(rows), True)])
-    found = meant & rows["value"].notna().to_numpy()
+    hits = {key: np.logical_or.reduce([rows.equal(key, v) for v in wanted[key]]) for key in wanted}
+    meant = np.logical_and.reduce([*hits.values(), np.full(len(rows.frame), True)])
+    found = meant & rows.frame["value"].notna().to_numpy()
     if not found.any():
-        metrics = dict.fromkeys(rows["metric"][meant].astype(str))
+        metrics = dict.fromkeys(rows.frame["metric"][meant].astype(str))
         if refused := [metric for metric in metrics if REFUSED in metric]:
             raise Refused("; ".join(refused))
         absent = {key: selector[key] for key in hits if not hits[key].any()} or selector
         raise Missing("no row with " + words(absent))
-    chosen = rows[found]
+    chosen = rows.frame[found]
     lists = [key for key in wanted if len(wanted[key]) > 1 and key != "seed"]
     one = len(chosen) == 1 and not lists  # a printed number: nothing to choose among
     if "step" not in selector and not one:
@@ -228,17 +230,6 @@ def _with_problems(place: str, selected: Found, rows: pd.DataFrame, counts: Coun
     if name != "pass" or len(sizes) > 1 or (rows[["metric", "step"]].nunique() > 1).any():
         return selected
     return replace(selected, counts=c // rows_read, n=int(sizes[0]), k=k)
-
-
-def equality(rows: pd.DataFrame) -> Equal:
-    """Return a function of (column, value) that tells which rows have it there, and remembers."""
-
-    @cache
-    def equal(column: str, value) -> np.ndarray:
-        of = rows[column]
-        return (of.isna() if value is None else of == value).to_numpy(bool)
-
-    return equal
 
 
 def on_all_problems(found: list[Found]) -> tuple[list[np.ndarray], tuple | None]:
