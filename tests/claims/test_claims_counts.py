@@ -45,13 +45,13 @@ def draw_counts(rng, *, models, seeds, problems, seed_sd, problem_sd, n=16):
 @pytest.mark.sweep
 def test_luck_with_problems_is_seen_through_by_counts_only():
     rng = np.random.default_rng(5)
-    frame, counts = draw_counts(rng, models=60, seeds=5, problems=30, seed_sd=0, problem_sd=1.5)
+    frame, counts = draw_counts(rng, models=15, seeds=5, problems=30, seed_sd=0, problem_sd=1.5)
     decided, of_model = [0, 0], dict(list(counts.groupby("model")))
     for model, rows in frame.groupby("model"):
         for j, table in enumerate((of_model[model], None)):
             decided[j] += verdict(order("A", "B"), rows, table)[0] != "inconclusive"
-    assert decided[0] <= 6
-    assert decided[1] >= 20
+    assert decided[0] <= 1
+    assert decided[1] >= 5
 
 
 def test_counts_give_pass_at_k_of_any_k_and_must_agree_with_rows():

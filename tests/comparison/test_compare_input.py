@@ -3,10 +3,9 @@ import json
 
 import pandas as pd
 import pytest
-from made_up_runs import cell
+from made_up_runs import cell, few_cells
 from refuses import refuses
 
-from common.claims.file import load
 from common.comparison import compare, import_runs
 from common.comparison.spec import spec_of
 from common.errors import UserError
@@ -79,8 +78,7 @@ def test_unknown_names_are_told_with_the_nearest_known_one():
 
 @pytest.fixture(autouse=True)
 def few_claims(monkeypatch):
-    """A comparison takes the time of its claims."""
-    monkeypatch.setattr(compare, "load", lambda path: load(path)[:5])
+    few_cells(monkeypatch)
 
 
 def test_counts_in_a_damaged_file_are_left_out(tmp_path):

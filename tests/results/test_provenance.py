@@ -3,9 +3,8 @@ import shutil
 
 import pandas as pd
 import pytest
-from made_up_runs import cell, cluster_run
+from made_up_runs import cell, cluster_run, few_cells
 
-from common.claims.file import load
 from common.comparison import compare, text
 from common.comparison.spec import spec_of
 from common.results.collect import verify
@@ -19,8 +18,7 @@ pytestmark = pytest.mark.sweep
 
 @pytest.fixture(autouse=True)
 def few_claims(monkeypatch):
-    """A comparison takes the time of its claims, of which no test here says anything."""
-    monkeypatch.setattr(compare, "load", lambda path: load(path)[:5])
+    few_cells(monkeypatch)
 
 
 @pytest.fixture(scope="module")

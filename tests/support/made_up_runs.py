@@ -5,6 +5,10 @@ import json
 import numpy as np
 import pandas as pd
 
+from common.claims.file import load
+from common.comparison import compare
+from common.comparison.published import published_checked
+from common.config.files import ROOT
 from common.metrics.passk import report
 from common.results.columns import COLUMNS
 from common.results.files import write_csv, write_jsonl_gz
@@ -109,6 +113,15 @@ def cell(result, method="GRPO", benchmark="AIME24", metric="pass@1", table="tabl
     ]
     assert len(hit) == 1
     return hit.iloc[0]
+
+
+def few_cells(monkeypatch) -> None:
+    """Compare the cells of F-GRPO's Tables 1 and 2 and five claims alone, because a comparison
+    takes the time of its cells and claims."""
+    monkeypatch.setattr(compare, "load", lambda path: load(path)[:5])
+    printed, left_out = published_checked(ROOT / "papers" / "f_grpo" / "published")
+    cells = printed[printed["table"].isin(["table1", "table2"])], left_out
+    monkeypatch.setattr(compare, "published_checked", lambda home: cells)
 
 
 def named(*lines) -> pd.DataFrame:

@@ -8,7 +8,7 @@ row of the curve in a printed cell, is noticed.
 
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -34,7 +34,7 @@ from common.experiment import Experiment
 from common.losses.contributions import PERCENTILES, PREFIX, SHARES
 from common.metrics.passk import estimate, estimator, report
 from common.results.columns import COLUMNS
-from common.results.files import write, write_csv, write_json
+from common.results.files import write, write_csv
 from common.results.longer import steps_of
 from common.results.run import Run
 from common.sweeps.chosen import changed
@@ -68,34 +68,32 @@ def rerun(
     paper: str,
     *,
     scales: tuple[str, ...] = ("cluster",),
-    only: Callable[[Experiment], bool] = lambda x: True,
+    rows: Sequence[str] = (),
     seeds: Sequence[int] = (),
     n: int = 0,
     spread: float = 0.0,
 ) -> Rerun:
-    """Store the perfect rerun of a paper's `scales` below `root`. only: keeps the runs for which it
-    is true. seeds, n: as in `changed`. spread: points by which a seed's evaluation is above
-    that of the seed before, around the printed numbers."""
+    """Store the perfect rerun of a paper's `scales` below `root`. rows: the only ones, if given.
+    seeds, n: as in `changed`. spread: points by which a seed's evaluation is above that of the seed
+    before, around the printed numbers."""
     spec, made = spec_of(paper), []
     chosen.cache_clear()  # a training in this folder may have gone on
     with quick():
         config = strict(Reproduce, compose(paper, ["scale=cluster"], "reproduce"))
         asked = [changed(replace(config, scale=name), seeds=seeds, n=n) for name in scales]
         for sweep in [sweep for one in asked for sweep in one.sweeps]:
-            runs = [replace(x, results_dir=str(root)) for x in runs_of(config, sweep)]
-            wanted = {x.run_id: x for x in runs if only(x)}
-            limits = {sweep.baselines.get(x.label) for x in wanted.values()}
+            kept = [row for row in sweep.rows if not rows or row in rows]
+            runs = runs_of(config, replace(sweep, rows=kept))
+            runs = [replace(x, results_dir=str(root)) for x in runs]
             for x in runs:
-                if x.optim.steps > 0 and (x.run_id in wanted or x.label in limits):
+                if x.optim.steps > 0:
                     best = highest(x, late=x.label in sweep.baselines)
                     trained(x, best, spec, last=not sweep.benchmarks)
             for e in evaluations_of(runs, sweep):
-                if e.row.trained in wanted:
-                    evaluated(e, spec, spread * (e.row.seed - float(np.mean(sweep.seeds))))
-                    made.append(e)
+                evaluated(e, spec, spread * (e.row.seed - float(np.mean(sweep.seeds))))
+                made.append(e)
             for one in measures_of(config, sweep, runs):
-                if one.row.trained in wanted:
-                    measured(one, spec)
+                measured(one, spec)
     return Rerun(spec, root, made)
 
 
@@ -131,8 +129,7 @@ def trained(x: Experiment, best: int, spec: Spec, *, last: bool) -> None:
     frames = []
     steps = [*range(x.eval.every, x.optim.steps, x.eval.every), x.optim.steps]
     sets = tuple((name, stated(node) or UNSTATED) for name, node in x.data.benchmarks.items())
-    few = peak or x.paper == "fade"  # no other step is used
-    for step in steps[:4] + steps[-1:] if few else steps:
+    for step in sorted({*steps[:4], steps[-1]}):  # no other step is used
         n = x.eval.n if step == x.optim.steps else x.eval.curve_n
         ks = tuple(k for k in x.eval.k if k <= n)
         if step == (best if peak else x.optim.steps if last else None):
@@ -148,13 +145,13 @@ def trained(x: Experiment, best: int, spec: Spec, *, last: bool) -> None:
         entropy = rows[rows["metric"] == "pass@1"].assign(**sampled, k=None, stderr=None)
         rows = pd.concat([rows, entropy], ignore_index=True)
         rows = rows.assign(**about, step=step, run_id=x.run_id)[COLUMNS]
-        write(run.path / "eval" / f"step-{step:05d}-counts.csv", counts)
+        if peak or last or x.paper == "fade":  # else nothing but the rows is read
+            write(run.path / "eval" / f"step-{step:05d}-counts.csv", counts)
         write_csv(run.path / "eval" / f"step-{step:05d}.csv", rows)
         frames.append(rows)
     kept = [snapshots.folder(run.path, step) for step in snapshots.steps(x)]
     for folder in (*kept, run.path / "model"):
         write(folder / "config.json", "{}")
-    write(run.path / "counts.csv", counts)
     active = {"benchmark": "training", "metric": "active_groups", "value": 50.0, "unit": "percent"}
     active = pd.DataFrame([active | about | {"step": x.optim.steps, "run_id": x.run_id}])
     write_csv(run.path / "metrics.csv", pd.concat([*frames, active.reindex(columns=COLUMNS)]))
@@ -247,8 +244,9 @@ def counts_for(passk: tuple[tuple[str, float], ...], problems: int, n: int) -> n
     size[np.argsort(-rest, kind="stable")[: problems - size.sum()]] += 1
     c = np.repeat(grid, size)
     error = values[c].sum(0) - problems * wanted
+    new = grid if len(names) > 2 else right
     while True:  # one problem's count at a time, and, where that helps no more, two
-        moved = one_move(c, values, error)
+        moved = one_move(c, new, values, error)
         best = norm(moved).argmin()
         if norm(error) < 0.05 * problems:
             return c
@@ -256,24 +254,24 @@ def counts_for(passk: tuple[tuple[str, float], ...], problems: int, n: int) -> n
             if len(names) > 2:  # a ladder: near enough, and its pairs would take seconds
                 return c
             close = np.argsort(norm(moved), kind="stable")[:30]
-            pairs = [norm(one_move(put(c, i, n), values, moved[i])).min() for i in close]
+            pairs = [norm(one_move(put(c, i, new), new, values, moved[i])).min() for i in close]
             if min(pairs) >= norm(error) - 1e-9:
                 return c
             best = close[int(np.argmin(pairs))]
-        c, error = put(c, best, n), moved[best]
+        c, error = put(c, best, new), moved[best]
 
 
-def one_move(c: np.ndarray, values: np.ndarray, error: np.ndarray) -> np.ndarray:
-    """The error (M, K) after every change of one problem's count: old x new."""
-    moved = error + values[None] - values[np.unique(c)][:, None]
+def one_move(c: np.ndarray, new: np.ndarray, values: np.ndarray, error: np.ndarray) -> np.ndarray:
+    """The error (M, K) after every change of one problem's count to a `new` one: old x new."""
+    moved = error + values[new][None] - values[np.unique(c)][:, None]
     return moved.reshape(-1, len(error))
 
 
-def put(c: np.ndarray, move: int, n: int) -> np.ndarray:
+def put(c: np.ndarray, move: int, new: np.ndarray) -> np.ndarray:
     """The counts after a change of `one_move`."""
-    old, new = divmod(int(move), n + 1)
+    old, at = divmod(int(move), len(new))
     c = c.copy()
-    c[np.flatnonzero(c == np.unique(c)[old])[0]] = new
+    c[np.flatnonzero(c == np.unique(c)[old])[0]] = new[at]
     return c
 
 
@@ -321,9 +319,7 @@ def evaluated(e: Evaluate, spec: Spec, above: float = 0.0) -> None:
         counts = counted(row.benchmark, named, problems, e.n)
         rows = report(counts, ks)
         frames = [rows, rows[rows["k"] == 1].assign(metric=f"avg@{e.n}", k=e.n), *frames]
-        write_json(run.path / "problems.json", {})
         write_csv(run.path / "eval" / f"step-{step:05d}-counts.csv", counts)
-        write_csv(run.path / "counts.csv", counts)
     frame = pd.concat(frames, ignore_index=True).assign(**about)
     write_csv(run.path / "metrics.csv", frame.reindex(columns=[*COLUMNS, "low", "high"]))
     run.finish()
@@ -426,14 +422,14 @@ def rewritten(e: Evaluate, changes: dict, *, beside: bool = False):
     config = yaml.safe_load((source / "config.yaml").read_text())
     frame = pd.read_csv(source / "metrics.csv").assign(**changes)
     name = f"{source.name}-again" if beside else source.name
-    files = {path.name: path.read_bytes() for path in source.glob("*.*") if path.is_file()}
+    (counts,) = (path.read_bytes() for path in source.glob("eval/*-counts.csv"))
+    checkpoint = (source / "checkpoint.json").read_bytes()
     if not beside:
         shutil.rmtree(source)
     with quick():
         run = Run(source.parents[1], source.parent.name, name, config)
-        for file in ("counts.csv", "checkpoint.json"):
-            write(run.path / file, files[file])
+        write(run.path / "checkpoint.json", checkpoint)
         step = int(frame["step"].iloc[0])
         write_csv(run.path / "metrics.csv", frame.assign(run_id=name))
-        write(run.path / "eval" / f"step-{step:05d}-counts.csv", files["counts.csv"])
+        write(run.path / "eval" / f"step-{step:05d}-counts.csv", counts)
         run.finish()
