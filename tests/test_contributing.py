@@ -12,6 +12,7 @@ from pathlib import Path
 
 import documents
 import pytest
+from forks import Forks
 from processes import MAC
 from tiny import ROOT
 
@@ -22,20 +23,6 @@ EXAMPLES = ROOT / "tests" / "contributed"
 ADDED = {str(file.relative_to(EXAMPLES)) for file in EXAMPLES.rglob("*.*") if file.is_file()}
 PATH = re.compile(r"(?<![\w/>.])((?:common|papers|slurm|configs|tests|bench)/[\w./-]+\.\w+)")
 TO_BE_MADE = {"configs/slurm/mine.yaml"}  # by the reader
-RLVR = ".venv/bin/rlvr"
-
-
-def here(folder: Path) -> dict:
-    """The copy goes before the installed checkout, whose script `rlvr` is."""
-    return {"HOME": str(folder), "PYTHONPATH": f"{MAC}{os.pathsep}{folder}"}
-
-
-def run(folder: Path, command: str) -> str:
-    return documents.run(folder, command, here(folder)).stdout
-
-
-def executed(folder: Path, section: str) -> str:
-    return run(folder, documents.commands(DOCUMENT, section))
 
 
 @pytest.fixture(scope="module")
@@ -45,26 +32,41 @@ def checkout(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("checkout")
     documents.copied(folder, r"results/|tests/|papers/(?!f_grpo|study|__init__)")
     (folder / ".venv").symlink_to(sys.prefix)
+    for name in ("models", "smoke"):
+        (folder / "results" / name).mkdir(parents=True)
+    (folder / "results" / "smoke" / "models").symlink_to("../models")  # one is made, for all
     assert ADDED
     assert not [name for name in ADDED if (folder / name).exists()]
     shutil.copytree(EXAMPLES, folder, dirs_exist_ok=True)
     return folder
 
 
+@pytest.fixture(scope="module")
+def rlvr(checkout, tmp_path_factory):
+    """The copy goes before the installed checkout."""
+    here = {"HOME": str(checkout), "PYTHONPATH": f"{MAC}{os.pathsep}{checkout}"}
+    with Forks(checkout, tmp_path_factory.mktemp("said"), documents.QUIET | here) as forks:
+        yield forks
+
+
+def executed(rlvr: Forks, section: str) -> str:
+    return "".join(rlvr.run(*words) for words in documents.commands(DOCUMENT, section))
+
+
 @pytest.mark.process
-def test_a_method_and_a_loss_run_and_have_the_masses_of_the_docstring(checkout):
-    row = json.loads(executed(checkout, "A method"))
+def test_a_method_and_a_loss_run_and_have_the_masses_of_the_docstring(rlvr):
+    row = json.loads(executed(rlvr, "A method"))
     p, q, G, shrink = 0.5, 0.5, 8, 0.5  # of the command, and of the method file
     assert row["m_S"] == pytest.approx(p * (1 - shrink * (p + q / G)))
     assert row["m_F"] == pytest.approx(shrink * p * q * (1 - 1 / G))
-    row = json.loads(executed(checkout, "A loss"))
+    row = json.loads(executed(rlvr, "A loss"))
     assert row["m_S"] > row["m_F"] > 0
 
 
 @pytest.mark.process
 @pytest.mark.trains
-def test_a_model_a_verifier_and_a_data_set_train_together(checkout):
-    folder = checkout / executed(checkout, "A data set").splitlines()[-1]  # after progress bars
+def test_a_model_a_verifier_and_a_data_set_train_together(checkout, rlvr):
+    folder = checkout / executed(rlvr, "A data set").splitlines()[-1]  # after progress bars
     assert (folder / "DONE").exists()
     config = (folder / "config.yaml").read_text()
     for name in ("smaller-qwen2", "near.verify", "train.jsonl", "leaky_clip"):
@@ -73,8 +75,10 @@ def test_a_model_a_verifier_and_a_data_set_train_together(checkout):
 
 @pytest.mark.process
 @pytest.mark.sweep
-def test_a_paper_shows_in_the_report(checkout):
-    said = executed(checkout, "A paper")
+def test_a_paper_shows_in_the_report(checkout, rlvr):
+    reproduce, *rest = documents.commands(DOCUMENT, "A paper")
+    rlvr.run(*reproduce, "workers=1")  # another one takes seconds to start
+    said = "".join(rlvr.run(*words) for words in rest)
     assert "table=table1  profile=local-1x24  scale=cluster" in said
     assert "seed 1: base, shrunk" in said
     claim = "With a shrunk baseline the policy still moves where GRPO has stopped"
@@ -89,9 +93,10 @@ def test_a_paper_shows_in_the_report(checkout):
 
 
 @pytest.mark.process
-def test_a_paper_is_known_to_make_and_train(checkout):
-    assert "sixth" in run(checkout, "make help").splitlines()[-1]
-    shown = run(checkout, f"{RLVR} train paper=sixth experiment=shrunk --cfg job")
+def test_a_paper_is_known_to_make_and_train(checkout, rlvr):
+    said = documents.run(checkout, "make help", {"HOME": str(checkout)}).stdout
+    assert "sixth" in said.splitlines()[-1]
+    shown = rlvr.run("rlvr", "train", "paper=sixth", "experiment=shrunk", "--cfg", "job")
     assert "paper: sixth" in shown
     assert "common.advantages.shrunk.shrunk" in shown
 

@@ -1,13 +1,11 @@
-import os
 import re
-import runpy
 import shlex
-import sys
 from pathlib import Path
 
 import documents
 import pandas as pd
 import pytest
+from forks import command
 from processes import FORK
 from tiny import ROOT, network
 
@@ -45,30 +43,18 @@ def folder(tmp_path_factory) -> Path:
     return home
 
 
-def command(words: list[str], folder: Path, *streams: str) -> None:
-    os.chdir(folder)
-    for number, name in enumerate(streams, 1):
-        os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
-    program, *sys.argv[1:] = words
-    if program == "rlvr":
-        runpy.run_module("rlvr_papers", run_name="__main__", alter_sys=True)
-    else:
-        runpy.run_path(words[1], run_name="__main__")
-
-
-def run_in(folder: Path, line: str, streams: list[str]) -> None:
-    words = shlex.split(line, comments=True)
+def run_in(folder: Path, words: list[str], *streams: str) -> None:
     process = FORK.Process(target=command, args=(words, folder, *streams))
     process.start()
     process.join(600)
-    assert process.exitcode == 0, f"{line}\n{(folder / streams[1]).read_text()[-3000:]}"
+    assert process.exitcode == 0, f"{words}\n{(folder / streams[1]).read_text()[-3000:]}"
 
 
 def executed(folder: Path, section: str) -> tuple[list[str], str]:
     """(what its commands print, all that they say beside) of a section of the page."""
     streams = [f"{section}.out", f"{section}.err"]
-    for line in documents.commands(DOCUMENT, section).replace("\\\n", "").splitlines():
-        run_in(folder, line, streams)
+    for words in documents.commands(DOCUMENT, section):
+        run_in(folder, words, *streams)
     out, said = [(folder / name).read_text() for name in streams]
     return out.splitlines(), said
 
@@ -100,14 +86,14 @@ def test_it_is_trained(folder):
     assert (run / "model" / "config.json").exists()
     (line,) = re.findall(r"^next:  (.*)$", said, re.MULTILINE)
     sets = finished(folder, "evaluations")
-    run_in(folder, line, ["next.out", "next.err"])  # as it stands
+    run_in(folder, shlex.split(line), "next.out", "next.err")  # as it stands
     (again,) = finished(folder, "evaluations") - sets
     text = pd.read_json(again / "problems.jsonl.gz", lines=True)["text"][0]
     assert text.startswith("<system>You are")  # the template and the instruction of the training
     assert text.endswith("\\boxed{}.\n<assistant>")
     for words in (" model.chat=model", " eval.prompts.instruction=boxed_user"):
         line = line.replace(words, "")
-    run_in(folder, line, ["bare.out", "bare.err"])
+    run_in(folder, shlex.split(line), "bare.out", "bare.err")
     assert "model.chat=null leaves out" in (folder / "bare.err").read_text()
     assert "model.chat=null" not in (folder / "next.err").read_text()
 

@@ -3,6 +3,7 @@ file, one of `sh` is run. And copies of the checkout to do that in."""
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 from tiny import ROOT
 
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
+QUIET = {"PATH": os.environ["PATH"], "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}  # no network
 _NAMED = re.compile(r"# ([\w./-]+\.\w+)\n")
 
 
@@ -44,11 +46,10 @@ def written(document: Path, folder: Path) -> None:
 
 def run(folder: Path, command: str, environment: dict) -> subprocess.CompletedProcess:
     """A command of the document, without network; it must succeed."""
-    quiet = {"PATH": os.environ["PATH"], "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", command],
         cwd=folder,
-        env=quiet | environment,
+        env=QUIET | environment,
         capture_output=True,
         text=True,
         timeout=600,
@@ -57,9 +58,10 @@ def run(folder: Path, command: str, environment: dict) -> subprocess.CompletedPr
     return done
 
 
-def commands(document: Path, section: str) -> str:
-    """The commands below the heading `section`."""
+def commands(document: Path, section: str) -> list[list[str]]:
+    """The words of each command below the heading `section`."""
     text = document.read_text().split(f"\n## {section}\n")[1].split("\n## ")[0]
     commands = [block for language, block in BLOCK.findall(text) if language == "sh"]
     assert commands, f"{section}: no block of sh"
-    return "".join(commands)
+    lines = "".join(commands).replace("\\\n", "").splitlines()
+    return [words for line in lines if (words := shlex.split(line, comments=True))]

@@ -8,17 +8,17 @@ from pathlib import Path
 import psutil
 
 MAC = Path(__file__).with_name("pretended_mac")  # on PYTHONPATH: a Python without what macOS lacks
-# Children fork from a server that has imported torch and transformers: a restart costs its run.
+# What commands need, torch and transformers among it.
+IMPORTED = [
+    "common.backends.local",
+    "common.evaluation.workers",
+    "common.models.hf",
+    "hydra.utils",
+    "transformers.integrations",
+]
+# Children fork from a server that has imported it: a restart costs its run.
 FORK = multiprocessing.get_context("forkserver")
-FORK.set_forkserver_preload(
-    [
-        "common.backends.local",
-        "common.evaluation.workers",
-        "common.models.hf",
-        "hydra.utils",
-        "transformers.integrations",
-    ]
-)
+FORK.set_forkserver_preload(IMPORTED)
 
 
 def heed() -> None:
