@@ -15,9 +15,10 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
+from forks import Forks
 from hold import HOLD
 from math_cases import HOSTILE
-from processes import MAC, alive, heed
+from processes import MAC, alive
 from synlogic_puzzles import PUZZLES
 from tiny import ROOT, TINY
 
@@ -36,31 +37,27 @@ pytestmark = pytest.mark.process
 PATHS = os.pathsep.join([str(MAC), str(ROOT), str(ROOT / "tests" / "support")])
 
 
-def started(*words: str, **environment: str) -> subprocess.Popen:
-    pipe = subprocess.PIPE
-    return subprocess.Popen(
-        [sys.executable, *words],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": PATHS, **environment},
-        text=True,
-        **{"stdin": pipe, "stdout": pipe, "stderr": pipe},
-        preexec_fn=heed,
-    )
-
-
-def rlvr(*words: str, given: str = "") -> str:
-    process = started("-m", "rlvr_papers", *words)
-    out, error = process.communicate(given, timeout=600)
-    assert process.returncode == 0, error
-    return out
+@pytest.fixture(scope="module")
+def mac(tmp_path_factory):
+    said = tmp_path_factory.mktemp("said")
+    here = {"PYTHONPATH": PATHS, HOLD: str(said)}
+    with Forks(ROOT, said, os.environ | here) as forks:
+        yield forks
 
 
 def judged(*asked: tuple) -> tuple[list, list[list[dict]]]:
     """(what the Python lacks, the verdicts of each pool)."""
-    process = started("-m", "pooled")
-    out, error = process.communicate(json.dumps(asked), timeout=600)
-    assert process.returncode == 0, error
-    lacks, *verdicts = map(json.loads, out.splitlines())
+    done = subprocess.run(
+        [sys.executable, "-m", "pooled"],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": PATHS},
+        input=json.dumps(asked),
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    lacks, *verdicts = map(json.loads, done.stdout.splitlines())
     return lacks, verdicts
 
 
@@ -105,43 +102,38 @@ def test_every_verifier_that_needs_no_linux_judges():
 BOARD = dict(side=9, loops=4, generator="depth_first", ends="corners")
 
 
-def wait_for(file: Path, *processes: subprocess.Popen) -> int:
-    """The process id in a file that is being waited for."""
+def wait_for(file: Path) -> None:
     end = time.monotonic() + 300
     while not file.exists():
-        for process in processes:
-            assert process.poll() is None, process.stderr.read()
         assert time.monotonic() < end
         time.sleep(0.05)
-    return int(file.read_text())
 
 
 def gone(processes: list[psutil.Process]) -> bool:
     return psutil.wait_procs([one for one in processes if alive(one.pid)], timeout=60)[1] == []
 
 
-def test_two_trainings_at_once_one_stopped_one_killed_and_resumed(results, tmp_path):
+def test_two_trainings_at_once_one_stopped_one_killed_and_resumed(mac, results, tmp_path):
     """They leave no process behind; then the model is evaluated."""
-    words = ["-m", "rlvr_papers", "train", "paper=f_grpo", *TINY, f"results_dir={results}"]
+    words = ["rlvr", "train", "paper=f_grpo", *TINY, f"results_dir={results}"]
     words += ["optim.steps=18", "eval.every=18", "checkpoint_every=5"]
     words += ["method.controller={_target_:hold.wait,seed:${seed}}"]
-    both = [started(*words, f"seed={seed}", **{HOLD: str(tmp_path)}) for seed in (1, 2)]
+    both = [mac.start(*words, f"seed={seed}") for seed in (1, 2)]
     for seed in (1, 2):
-        wait_for(tmp_path / f"{seed}.pid", *both)
+        wait_for(mac.streams / f"{seed}.pid")
     for process, sent, code in zip(both, ("SIGINT", "SIGKILL"), (130, -9), strict=True):
         below = psutil.Process(process.pid).children(recursive=True)
         assert len(below) >= 3  # a pool's mother, what guards its workers, a worker
-        process.send_signal(getattr(signal, sent))
-        error = process.communicate(timeout=120)[1]
-        assert process.returncode == code
+        os.kill(process.pid, getattr(signal, sent))
+        ended, _, error = process.end()
+        assert ended == code
         assert "Traceback" not in error
         assert gone(below)
     (run,) = results.glob("f_grpo/*-s2-*")
     assert len(read_jsonl(run / "metrics.jsonl")) in (15, 16)
     assert not (run / "DONE").exists()
-    done = started(*words, "seed=2")
-    out, error = done.communicate(timeout=600)
-    assert (done.returncode, out.strip()) == (0, str(run)), error
+    (mac.streams / "2.go").touch()
+    assert mac.run(*words, "seed=2").strip() == str(run)
     assert verify(run) == []
     assert [row["step"] for row in read_jsonl(run / "metrics.jsonl")] == [*range(1, 19)]
 
@@ -152,29 +144,29 @@ def test_two_trainings_at_once_one_stopped_one_killed_and_resumed(results, tmp_p
         "eval.verifier._target_=common.verifiers.countdown.verify",
     ]
     asked += ["eval=jsonl", "model=huggingface", f"model.path={run / 'model'}"]
-    found = rlvr("evaluate", *asked, "n=8", "max_tokens=20", f"results_dir={results}")
-    assert verify(Path(found.strip())) == []
+    asked += ["n=8", "max_tokens=20", f"results_dir={results}"]
+    assert verify(Path(mac.run("rlvr", "evaluate", *asked).strip())) == []
 
 
 @pytest.mark.sweep
-def test_the_smoke_scale_of_a_paper(results):
+def test_the_smoke_scale_of_a_paper(mac, results):
     """A worker trains its rows of seed 1 on the tiny model; the comparison follows."""
     results.rename(results.with_name("smoke"))
     words = ["paper=f_grpo", "scale=smoke", "seeds=1", "workers=1", f"results_dir={results.parent}"]
     words += ["~scales.smoke.parts.simulation", "~scales.smoke.parts.theory"]
     tiny = ",".join(f"'{word}'" for word in TINY)
-    rlvr("reproduce", *words, f"scales.smoke.sweeps.0.overrides=[{tiny}]")
+    mac.run("rlvr", "reproduce", *words, f"scales.smoke.sweeps.0.overrides=[{tiny}]")
     smoke = results.with_name("smoke")
     runs = sorted(mark.parent.name.partition("-")[0] for mark in smoke.glob("study/*/DONE"))
     assert runs == ["base", "f_grpo", "grpo"]
     assert (smoke / "f_grpo" / "comparison.md").exists()
 
 
-def test_programs_are_not_run():
+def test_programs_are_not_run(mac):
     """Nothing is read either."""
-    process = started("-m", "rlvr_papers", "verify", "verifier=code")
-    assert process.wait(60) == 2
-    assert process.stderr.read().startswith("error: verifier=code: needs Linux, and this is macOS")
+    code, _, error = mac.start("rlvr", "verify", "verifier=code").end()
+    assert code == 2
+    assert error.startswith("error: verifier=code: needs Linux, and this is macOS")
 
 
 @pytest.mark.parametrize(
@@ -208,6 +200,6 @@ def test_what_needs_linux_is_refused_in_a_line(words, named, tmp_path, monkeypat
     assert [*tmp_path.iterdir()] == []
 
 
-def test_the_jobs_of_a_cluster_are_listed():
-    said = rlvr("submit", "paper=f_grpo", "profile=h100-1x8", "dry_run=1")
+def test_the_jobs_of_a_cluster_are_listed(mac):
+    said = mac.run("rlvr", "submit", "paper=f_grpo", "profile=h100-1x8", "dry_run=1")
     assert "nothing was submitted" in said
