@@ -1,6 +1,5 @@
 """The local backend on a GPU, `python -m pytest tests/gpu`: the true one where there is one, else a
-pretended one (tests/support/fakecuda), which takes a process of its own. The suite starts one for
-each file (tests/test_gpu.py)."""
+pretended one (tests/support/fakecuda), which takes a process of its own (tests/test_gpu.py)."""
 
 import fakecuda
 import pytest
