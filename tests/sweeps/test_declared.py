@@ -14,6 +14,7 @@ from tiny import TINY
 from common.claims.select import PER_PROBLEM
 from common.comparison.gather import gather
 from common.models import store
+from common.models.load import load_model
 from common.models.store import folder
 from common.results.files import sha256_of
 from common.results.kept import COUNTED, files, lines_of, unpacked
@@ -21,13 +22,13 @@ from common.results.run import Run
 from common.sweeps import declared
 from common.sweeps.chosen import with_method
 from common.sweeps.plan import Scale, Sweep, experiments, scales_of
-from common.sweeps.reproduce import done, train
+from common.sweeps.reproduce import done
+from common.sweeps.reproduce import train as train_run
 
 SMALL = [word for word in TINY if "pretrain.seed" not in word]
 SMALL += [
     "paper=confirmatory",
-    "data.benchmarks.dev_natural.size=4",
-    "data.benchmarks.dev_rare.size=4",
+    *(f"data.benchmarks.{name}.size=3" for name in ("natural", "rare", "dev_natural", "dev_rare")),
 ]
 SMALL += ["model.pretrain.demonstrations=256", "eval.batch=512", "eval.rare_nll_samples=0"]
 SMALL += ["eval.n=64", "eval.k=[1,64]", "eval.curve_n=8", "eval.also_at=[1]", "eval.full_at=[4]"]
@@ -42,10 +43,27 @@ def study(root: Path, *seeds: int):
     return replace(config, scales={"small": Scale({}, base + rest)}, scale="small")
 
 
+@pytest.fixture(scope="module")
+def train(tmp_path_factory):
+    """Trains a run in this process; once: a run with the same base model is copied."""
+    home = tmp_path_factory.mktemp("trained")
+
+    def once(x):
+        load_model(x.model, Path(x.results_dir), "cpu")  # made if it is missing
+        base = Path(folder(x.model, Path(x.results_dir)))
+        before = home / sha256_of(base / "model.safetensors") / x.run_id
+        if not before.exists():
+            train_run(x)
+            shutil.copytree(x.path, before)
+        shutil.copytree(before, x.path, dirs_exist_ok=True)
+
+    return once
+
+
 @pytest.fixture
-def trained(monkeypatch, tmp_path):
-    """The runs that the queue has trained, in order. Trains in this process; the repository's
-    results are an empty folder."""
+def trained(monkeypatch, tmp_path, train):
+    """The runs that the queue has trained, in order. The repository's results are an empty
+    folder."""
     names = []
 
     def one_by_one(runs, workers):
@@ -72,7 +90,7 @@ def other_base(of: Path, root: Path) -> None:
 
 
 @pytest.mark.trains
-def test_a_second_clone_goes_on_where_the_kept_runs_end(trained, tmp_path):
+def test_a_second_clone_goes_on_where_the_kept_runs_end(trained, train, tmp_path):
     here, there = tmp_path / "here", tmp_path / "there"
     first = study(here, 10, 11)
     train(declared.parts(first)["A"][0])  # the base model of seed 10
@@ -96,7 +114,7 @@ def test_a_second_clone_goes_on_where_the_kept_runs_end(trained, tmp_path):
 
 
 @pytest.mark.trains
-def test_a_seed_with_another_base_model_starts_again(trained, tmp_path):
+def test_a_seed_with_another_base_model_starts_again(trained, train, tmp_path):
     here, there = tmp_path / "here", tmp_path / "there"
     runs = declared.parts(study(here, 10, 11))["A"][:3]  # both rows of seed 10, one of seed 11
     for x in runs:
@@ -181,7 +199,7 @@ def test_a_method_of_ones_own_is_compared_with_what_is_kept(trained, tmp_path):
 
 
 @pytest.mark.trains
-def test_runs_on_other_problems_are_not_kept_together(trained, tmp_path):
+def test_runs_on_other_problems_are_not_kept_together(trained, train, tmp_path):
     first = study(tmp_path / "here", 10)
     train(declared.parts(first)["A"][0])
     declared.keep(first)
