@@ -2,16 +2,17 @@ import multiprocessing
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
-from processes import FORK, heed
+from forks import command
+from processes import FORK
 from tiny import ROOT, TINY
 
 from common.backends import run_experiment
+from common.experiment import load
 from common.results.collect import verify
 from common.results.files import read_csv, read_jsonl
 
@@ -25,7 +26,7 @@ def start(function, *arguments) -> multiprocessing.Process:
 def dies_at_write(x, number: int, after: bool) -> None:
     """Run `x` until its `number`-th file is to be renamed into place; die just before or after."""
     rename, count = os.replace, iter(range(1, 10**6))
-    assert "sklearn" not in sys.modules  # transformers would import it, in a second
+    assert {"sklearn", "scipy"}.isdisjoint(sys.modules)  # transformers imports them in a second
 
     def dying(*arguments):
         last = next(count) == number
@@ -44,27 +45,29 @@ def content(run: Path) -> dict[str, bytes]:
     return {n: f.read_bytes() for n, f in files.items() if n not in ("meta.json", "DONE", ".lock")}
 
 
-@pytest.fixture
-def experiment(tiny):
-    """Eight steps, a checkpoint every other one, and every step moves the model."""
-    return tiny("method.entropy_coef=0.01", "optim.steps=8", "eval.every=4", "checkpoint_every=2")
-
-
-@pytest.fixture
-def whole(experiment, tmp_path):
-    """The content of an uninterrupted run; its folder and cache are out of the way."""
-    run = Path(experiment.results_dir) / experiment.paper / experiment.run_id
+@pytest.fixture(scope="module")
+def whole(pretrained, tmp_path_factory):
+    """(experiment, content of an uninterrupted run). Eight steps, a checkpoint every other one, and
+    every step moves the model."""
+    root = tmp_path_factory.mktemp("resume") / "results"
+    shutil.copytree(pretrained, root)
+    words = [*TINY, f"results_dir={root}", "optim.steps=8", "eval.every=4", "checkpoint_every=2"]
+    experiment = load([*words, "method.entropy_coef=0.01"], "f_grpo")
     process = start(run_experiment, experiment, False)
     process.join()
     assert process.exitcode == 0
-    files = content(run)
+    files = content(experiment.path)
     expected = ["config.yaml", "counts.csv", "metrics.csv", "metrics.jsonl", "eval/step-00004.csv"]
     expected += ["samples/rare.jsonl.gz", "samples/natural.jsonl.gz", "model/model.safetensors"]
     assert set(expected) < set(files)
-    assert all(row["grad_norm"] > 0 for row in read_jsonl(run / "metrics.jsonl"))
-    shutil.rmtree(Path(experiment.results_dir) / experiment.paper)
-    shutil.rmtree(Path(experiment.results_dir) / "models" / "rare-correct")
-    return files
+    assert all(row["grad_norm"] > 0 for row in read_jsonl(experiment.path / "metrics.jsonl"))
+    return experiment, files
+
+
+def forget(x) -> None:
+    """A run folder and what is cached for its evaluation."""
+    shutil.rmtree(x.path)
+    shutil.rmtree(Path(x.results_dir) / "models" / "rare-correct")
 
 
 def assert_equal(one: dict[str, bytes], two: dict[str, bytes]) -> None:
@@ -82,9 +85,11 @@ def assert_whole_files(run: Path) -> None:
 
 
 @pytest.mark.process
-def test_killed_at_every_other_write(experiment, whole):
+def test_killed_at_every_other_write(whole):
     """Each restart dies two writes later than the one before, by turns before and after it."""
-    run = Path(experiment.results_dir) / experiment.paper / experiment.run_id
+    experiment, expected = whole
+    run = experiment.path
+    forget(experiment)
     left = []
     for number in range(1, 100, 2):
         process = start(dies_at_write, experiment, number, number % 4 == 1)
@@ -100,28 +105,24 @@ def test_killed_at_every_other_write(experiment, whole):
     assert any("metrics.csv" in files for files in left)  # while it wrote results,
     assert any({n for n in files if ".tmp" in n} for files in left)  # and between file and name
     assert verify(run) == []
-    assert_equal(content(run), whole)
+    assert_equal(content(run), expected)
 
 
 @pytest.mark.process
-def test_ctrl_c_ends_the_command_with_a_message(results):
-    arguments = [*TINY, f"results_dir={results}", "optim.steps=100000", "eval.every=100000"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "rlvr_papers", "train", "paper=f_grpo", *arguments],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=heed,
-    )
+def test_ctrl_c_ends_the_command_with_a_message(results, tmp_path):
+    words = ["rlvr", "train", "paper=f_grpo", *TINY, f"results_dir={results}"]
+    words += ["optim.steps=100000", "eval.every=100000"]
+    said = [tmp_path / "out", tmp_path / "err"]
+    process = start(command, words, ROOT, *said)
     deadline = time.monotonic() + 300
     while not any(path.stat().st_size for path in results.glob("f_grpo/*/metrics.jsonl")):
-        assert process.poll() is None, process.stderr.read()
+        assert process.is_alive(), said[1].read_text()
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    out, error = process.communicate(timeout=120)
-    assert process.returncode == 130
+    os.kill(process.pid, signal.SIGINT)
+    process.join(120)
+    assert process.exitcode == 130
+    out, error = [file.read_text() for file in said]
     assert str(results / "f_grpo") not in out  # no result is announced
     assert "stopped; run the same command to resume from the last checkpoint" in error
     assert "Traceback" not in error
