@@ -118,21 +118,24 @@ def training_worker(verls: DictConfig) -> TrainingWorker:
     return made
 
 
-def with_advantages(verls: DictConfig, batch: DataProto) -> TensorDict:
-    """The mini-batch as our trainer hands it to verl's workers."""
+def advantages(verls: DictConfig, batch: DataProto) -> torch.Tensor:
+    """The mini-batch's, (B, T), as our estimator computes them in verl."""
     algorithm = verls.algorithm
-    held = {key: batch.batch[key] for key in ("response_mask", "old_log_probs")}
-    if algorithm.controller:
-        with open_dict(algorithm):
-            algorithm.controlled = [trainer.control(algorithm.controller, {}, CONTROLLED, 1)[1]]
-    asked = plugin.asked(algorithm.method, *SEEN)
+    node, asked = algorithm.controller, plugin.asked(algorithm.method, *SEEN)
     with open_dict(algorithm):
+        algorithm.controlled = [trainer.control(node, {}, CONTROLLED, 1)[1]] if node else []
         algorithm.of_responses = {name: SEEN[name] for name in asked}
     data = compute_advantage(batch, algorithm.adv_estimator, config=algorithm)
-    if node := OmegaConf.to_container(algorithm.token_weights):
-        A, uid = data.batch["advantages"], batch.non_tensor_batch["uid"]
-        data.batch["advantages"] = trainer.weighed(node, uid, advantages=A, **held)
-    tensors = left_right_2_no_padding(data.to_tensordict())
+    return data.batch["advantages"]
+
+
+def with_advantages(verls: DictConfig, batch: DataProto) -> TensorDict:
+    """The mini-batch as our trainer hands it to verl's workers."""
+    A, uid = advantages(verls, batch), batch.non_tensor_batch["uid"]
+    if node := OmegaConf.to_container(verls.algorithm.token_weights):
+        held = {key: batch.batch[key] for key in ("response_mask", "old_log_probs")}
+        batch.batch["advantages"] = trainer.weighed(node, uid, advantages=A, **held)
+    tensors = left_right_2_no_padding(batch.to_tensordict())
     entropy = verls.actor_rollout_ref.actor.entropy_coeff != 0
     tu.assign_non_tensor(tensors, global_batch_size=P * G, calculate_entropy=entropy)
     return tensors

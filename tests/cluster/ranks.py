@@ -1,20 +1,23 @@
-"""`python tests/cluster/ranks.py FOLDER`: the loss and gradient of one mini-batch by every method,
-through verl's engine on 1 and 2 processes (gloo), as FOLDER/<processes>.pt:
+"""`python tests/cluster/ranks.py FOLDER`: the loss and gradient of one mini-batch by every loss
+of a method, through verl's engine on 1 and 2 processes (gloo), as FOLDER/<processes>.pt:
 
     {packing: {method: (loss, gradient of all weights as one vector)}}
 
 FOLDER/local.pt: {method: (loss, gradient)} of the local backend's functions, where these are the
-whole loss; and FOLDER/refused.json: methods that backend=verl refuses, with the message. Everything
-is imported once, and the processes are forked before any backward pass.
+whole loss; FOLDER/advantages.pt: {method: (verl's, the local backend's)} of every method; and
+FOLDER/waits.json: the seconds that process groups of a worker wait. Everything is imported once,
+and the processes are forked before any backward pass.
 """
 
 import json
 import os
 import socket
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import torch
+import torch.distributed as dist
 import torch.multiprocessing
 from engines import (
     CONTROLLED,
@@ -23,6 +26,7 @@ from engines import (
     G,
     P,
     T,
+    advantages,
     configured,
     experiment,
     loss_of,
@@ -31,10 +35,11 @@ from engines import (
     training_worker,
     with_advantages,
 )
+from omegaconf import OmegaConf
 from verl.utils import tensordict_utils as tu
+from verl.workers.engine_workers import ActorRolloutRefWorker, initialize_global_process_group_ray
 
-from common.backends.verl import worker
-from common.errors import UserError
+from common.backends.verl import config, worker
 from common.experiment import Experiment
 from common.methods import binding, catalogue
 
@@ -47,43 +52,54 @@ PACKINGS = {
     # as on GPUs: as many rows as have 60 tokens (the longest has 16), one after another
     "packed": dict(use_dynamic_bsz=True, max_token_len_per_gpu=60, use_remove_padding=True),
 }
-SMALL = {"pass_at_k_chen": ["method.advantage.k=2"]}  # the file's 4 is all of a group
+SMALL = {"pass_at_k_chen": {"k": 2}}  # the file's 4 is all of a group
 MORE = {  # what else a loss may be made of
     "grpo, entropy bonus": ["method=grpo", "method.entropy_coef=0.01"],
     "gspo, entropy bonus": ["method=gspo", "method.entropy_coef=0.01"],
     "grpo, KL": ["method=grpo", "method.kl_coef=0.1"],
     "dr_grpo, KL": ["method=dr_grpo", "method.kl_coef=0.1"],
-    "grpo, token sum": [
-        "method=grpo",
-        "method.aggregation._target_=common.losses.aggregate.token_sum",
-        f"+method.aggregation.max_tokens={T}",
-    ],
-    "outdated weights": ["method=clip_cov", "optim.mini_batches=2"],  # refused
     "cw_grpo by group": [
         "method=cw_grpo",
         "method.token_weights._target_=papers.cov_grpo.covariance.formulas.by_group",
         f"+method.token_weights.group_size={G}",
     ],
 }
+TIMEOUT = 77  # seconds
+
+
+def experiments() -> dict[str, Experiment]:
+    """Of every method, and of MORE."""
+    plain = experiment("device=cpu")
+    given = dict(max_tokens=T, steps=plain.optim.steps)
+    made = {
+        name: replace(plain, method=catalogue.method(name, **given, **SMALL.get(name, {})))
+        for name in catalogue.names()
+    }
+    return made | {name: experiment("device=cpu", *words) for name, words in MORE.items()}
 
 
 def cases(folder: Path, model: Path, batch) -> tuple[dict, dict]:
-    """name -> (loss function, the mini-batch for it), and name -> Experiment; what is refused is
-    written."""
-    found, experiments, refused = {}, {}, {}
-    plain = {name: [f"method={name}", *SMALL.get(name, [])] for name in catalogue.names()}
-    for name, words in (plain | MORE).items():
-        try:
-            experiments[name] = experiment("device=cpu", *words)
-            verls = configured(experiments[name], model)
-        except UserError as error:
-            refused[name] = str(error)
-            continue
-        found[name] = loss_of(verls), with_advantages(verls, batch)
-    found["memory network"] = worker.cross_entropy, found["grpo"][1]
-    (folder / "refused.json").write_text(json.dumps(refused))
-    chosen = {name: x for name, x in experiments.items() if name in found and alone(x)}
-    return found, chosen
+    """name -> (loss function, the mini-batch for it), and name -> Experiment, of the first method
+    that has a loss; the advantages of all are written."""
+    found, first, composed, both = {}, {}, {}, {}
+    for name, x in experiments().items():
+        m = x.method
+        loss = str(
+            (m.loss, m.token_weights, m.aggregation, m.entropy_coef, m.kl_coef, m.kl_estimator)
+        )
+        if new := loss not in composed:
+            composed[loss] = configured(x, model)
+        verls = composed[loss]
+        for key, value in config.parts(m, G).items():
+            OmegaConf.update(verls, key, value, merge=False)
+        mask = batch.batch["response_mask"]
+        both[name] = advantages(verls, batch), local_advantages(x, batch) * mask
+        if new:
+            found[name] = loss_of(verls), with_advantages(verls, batch)
+            first[name] = x
+    found["memory network"] = worker.cross_entropy, with_advantages(verls, batch)
+    torch.save(both, folder / "advantages.pt")
+    return found, {name: x for name, x in first.items() if alone(x)}
 
 
 def alone(x: Experiment) -> bool:
@@ -92,15 +108,22 @@ def alone(x: Experiment) -> bool:
     return x.method.kl_coef == x.method.entropy_coef == 0 and x.method.name != "cw_grpo_repository"
 
 
+def local_advantages(x: Experiment, batch) -> torch.Tensor:
+    """One a response, (B, 1), as the local loop computes them."""
+    bound, held = x.bound, batch.batch
+    rewards = held["token_level_rewards"].sum(1).view(P, G)
+    _, arguments = binding.observe(bound, {}, **CONTROLLED, step=1)
+    seen = {name: torch.tensor(values).view(P, G) for name, values in SEEN.items()}
+    lengths = held["response_mask"].float().sum(1).view(P, G)
+    seen |= {"correct": rewards == 1, "lengths": lengths}
+    return binding.advantages(bound, rewards, arguments=arguments, **seen).view(-1, 1)
+
+
 def local(x: Experiment, network, batch) -> tuple[float, torch.Tensor]:
     """Loss and gradient as the local loop computes them, by autograd on the whole mini-batch."""
     bound, held = x.bound, batch.batch
     mask, old = held["response_mask"].float(), held["old_log_probs"]
-    rewards = held["token_level_rewards"].sum(1).view(P, G)
-    _, arguments = binding.observe(bound, {}, **CONTROLLED, step=1)
-    seen = {name: torch.tensor(values).view(P, G) for name, values in SEEN.items()}
-    seen |= {"correct": rewards == 1, "lengths": mask.sum(1).view(P, G)}
-    weights = binding.advantages(bound, rewards, arguments=arguments, **seen).view(-1, 1)
+    weights = local_advantages(x, batch)
     given = {key: held[key] for key in ("input_ids", "attention_mask", "position_ids")}
     logits = network(**given).logits[:, PROMPT - 1 : -1]
     log_prob = logits.log_softmax(-1).gather(-1, held["responses"][..., None])[..., 0]
@@ -143,7 +166,25 @@ def one(rank: int, world: int, port: int, folder: Path, given: dict) -> None:
             found[packing][name] = metrics["loss"], gradient[0]
     if rank == 0:
         torch.save(found, folder / f"{world}.pt")
-    torch.distributed.destroy_process_group()
+    dist.destroy_process_group()
+
+
+def waits(_, folder: Path) -> None:
+    """The process of a worker whose key of verl's is TIMEOUT."""
+    os.environ.update(RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
+
+    # as verl's TrainingWorker does; on a CPU torch refuses the backend that it names itself
+    def make(*_):
+        initialize_global_process_group_ray(timeout_second=None, backend="cpu:gloo")
+
+    ActorRolloutRefWorker.__init__ = make
+    worker.PolicyWorker(OmegaConf.create({"nccl_timeout": TIMEOUT}), "actor")
+    cpu = torch.device("cpu")
+    mesh = dist.init_device_mesh("cpu", (1,)).get_group()
+    made = [group._get_backend(cpu) for group in (dist.group.WORLD, mesh, dist.new_group())]
+    found = [one.options._timeout.total_seconds() for one in made]
+    found.append(dist.distributed_c10d._get_default_timeout("nccl").total_seconds())
+    (folder / "waits.json").write_text(json.dumps(found))
 
 
 def main(folder: Path) -> None:
@@ -151,7 +192,8 @@ def main(folder: Path) -> None:
     model = folder / "model"
     network = random_model(model)
     batch = mini_batch(network)
-    given, experiments = cases(folder, model, batch)
+    given, first = cases(folder, model, batch)
+    torch.multiprocessing.start_processes(waits, (folder,), nprocs=1, start_method="fork")
     for world in WORLDS:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -159,7 +201,7 @@ def main(folder: Path) -> None:
         torch.multiprocessing.start_processes(
             one, (world, port, folder, given), nprocs=world, start_method="fork"
         )
-    found = {name: local(x, network, batch) for name, x in experiments.items()}
+    found = {name: local(x, network, batch) for name, x in first.items()}
     torch.save(found, folder / "local.pt")
 
 

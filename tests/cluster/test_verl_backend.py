@@ -1,14 +1,10 @@
 """Our trainer around verl's own steps: what it logs, saves and stops for. Nothing is trained."""
 
 import math
-import os
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
 import pytest
-from tiny import ROOT
 
 pytest.importorskip("verl", reason="verl is not installed here: make test-cluster runs these")
 
@@ -96,32 +92,6 @@ def test_a_validation_that_a_kill_cut_short_is_no_file(tmp_path, monkeypatch):
     write(*given, str(folder), 5)
     assert [row["outcome"] for row in read_jsonl(folder / "5.jsonl")] == ["wrong"] * 2
     assert [*folder.rglob("*.jsonl")] == [folder / "5.jsonl"]
-
-
-TIMED = """
-import torch
-import torch.distributed as dist
-from omegaconf import OmegaConf
-from verl.workers.engine_workers import ActorRolloutRefWorker, initialize_global_process_group_ray
-
-from common.backends.verl.worker import PolicyWorker
-
-# as verl's TrainingWorker does; on a CPU torch refuses the backend that it names itself
-make = lambda *_: initialize_global_process_group_ray(timeout_second=None, backend="cpu:gloo")
-ActorRolloutRefWorker.__init__ = make
-PolicyWorker(OmegaConf.create({"nccl_timeout": 77}), "actor")
-cpu = torch.device("cpu")
-for group in (dist.group.WORLD, dist.init_device_mesh("cpu", (1,)).get_group(), dist.new_group()):
-    print(group._get_backend(cpu).options._timeout.total_seconds())
-print(dist.distributed_c10d._get_default_timeout("nccl").total_seconds())
-"""
-
-
-def test_verls_key_is_how_long_ranks_wait_for_each_other():
-    place = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
-    words = [sys.executable, "-c", TIMED]
-    done = subprocess.run(words, cwd=ROOT, env=os.environ | place, capture_output=True, text=True)
-    assert done.stdout.split() == ["77.0"] * 4, done.stderr[-2000:]
 
 
 def test_the_step_of_a_stop_is_saved_and_is_the_last(saving, monkeypatch):
