@@ -1,6 +1,7 @@
 import re
 from copy import deepcopy
 from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -51,14 +52,16 @@ ALLOWED = {
 }
 
 
-@pytest.fixture
-def pasted(tmp_path):
+@pytest.fixture(scope="module")
+def pasted(tmp_path_factory):
     """pasted(paper, *overrides): the block as `--config-path` and `--config-name` compose it."""
+    folder = tmp_path_factory.mktemp("pasted")
 
+    @cache
     def make(paper: str, *overrides: str) -> DictConfig:
-        (tmp_path / "pasted.yaml").write_text(block(paper, "verl.trainer.main_ppo"))
+        (folder / "pasted.yaml").write_text(block(paper, "verl.trainer.main_ppo"))
         GlobalHydra.instance().clear()
-        with initialize_config_dir(str(tmp_path), version_base=None):
+        with initialize_config_dir(str(folder), version_base=None):
             return compose("pasted", list(overrides))
 
     return make
@@ -147,9 +150,10 @@ def test_the_table_of_your_trainer_says_what_verl_takes():
     rows = [row.split("|")[1:3] for row in page.splitlines() if row.startswith("| `")]
     table = {name: cell.strip() for names, cell in rows for name in re.findall(r"`(\w+)`", names)}
 
+    x = deepcopy(config.defaults())
+    actor = x.actor_rollout_ref.actor
+
     def takes(name: str, *, loss: bool, once: bool, in_reward: bool) -> bool:
-        x = deepcopy(config.defaults())
-        actor = x.actor_rollout_ref.actor
         x.algorithm.use_kl_in_reward = in_reward
         actor.policy_loss.loss_mode = name if loss else "vanilla"
         actor.ppo_mini_batch_size = x.data.train_batch_size // (1 if once else 2)
