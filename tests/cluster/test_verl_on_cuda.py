@@ -19,7 +19,6 @@ pytestmark = [
 ]
 ALONE = dict(RANK="0", WORLD_SIZE="1", LOCAL_RANK="0", MASTER_ADDR="127.0.0.1", MASTER_PORT="29577")
 WEIGHT = 4  # bytes; the gradient and each of Adam's two moments take as many
-PRECISIONS = ("as configured", "float32")
 OTHERS = ("between", "cpu")
 
 
@@ -35,11 +34,10 @@ def found(tmp_path_factory):
     return torch.load(folder / "found.pt")
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("states", OTHERS)
-def test_weights_do_not_depend_on_where_they_are_kept(found, states, precision):
-    """The optimiser steps on the GPU or on the CPU: up to rounding the same, over three steps."""
-    here, there = found["gpu", precision], found[states, precision]
+def test_weights_do_not_depend_on_where_they_are_kept(found, states):
+    """The optimiser steps on the GPU or on the CPU: up to rounding the same, over two steps."""
+    here, there = found["gpu"], found[states]
     assert there["losses"] == pytest.approx(here["losses"], rel=1e-5, abs=1e-6)
     assert there["norms"] == pytest.approx(here["norms"], rel=1e-5)
     # a step of Adam is 1e-3; on an H200 one weight of 22,208 was 2.2e-6 from the CPU's
@@ -49,21 +47,20 @@ def test_weights_do_not_depend_on_where_they_are_kept(found, states, precision):
 
 def test_passes_are_in_bfloat16_and_weights_in_float32(found):
     """The first loss is of the same weights, and its ratios are rounded to eight bits."""
-    lower, full = (found["gpu", precision] for precision in PRECISIONS)
+    lower, full = found["gpu"], found["float32"]
     assert {lower["dtype"], full["dtype"]} == {torch.float32}
     assert lower["losses"][0] != pytest.approx(full["losses"][0], rel=1e-6)
     assert lower["losses"][0] == pytest.approx(full["losses"][0], abs=0.03)
     assert lower["norms"][0] == pytest.approx(full["norms"][0], rel=0.1)
     moved = (lower["weights"] - full["weights"]).abs()
-    assert 0 < moved.mean() < 1e-3  # three steps of 1e-3 each
+    assert 0 < moved.mean() < 1e-3  # two steps of 1e-3 each
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
-def test_memory_is_held_where_the_layout_says(found, precision):
-    at = {states: found[states, precision] for states in ("gpu", *OTHERS)}
-    size = WEIGHT * len(at["gpu"]["weights"])
-    assert 3 * size <= at["gpu"]["resting"] < 3.5 * size  # weights and moments; gradients are gone
+def test_memory_is_held_where_the_layout_says(found):
+    size = WEIGHT * len(found["gpu"]["weights"])
+    for name in ("gpu", "float32"):  # weights and moments; gradients are gone
+        assert 3 * size <= found[name]["resting"] < 3.5 * size
     for states in OTHERS:  # what sampling finds: verl hands the GPU over to vLLM
-        assert at[states]["resting"] < 0.5 * size
-    assert at["between"]["peak"] >= 4 * size  # all comes back to train
-    assert at["cpu"]["peak"] < at["between"]["peak"] - 2 * size
+        assert found[states]["resting"] < 0.5 * size
+    assert found["between"]["peak"] >= 4 * size  # all comes back to train
+    assert found["cpu"]["peak"] < found["between"]["peak"] - 2 * size
