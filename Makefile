@@ -135,10 +135,10 @@ test-verl-start: $(CLUSTER_VENV)/.ready
 	$(CLUSTER_VENV)/bin/python -m pytest -rs $(START)
 	$(CLUSTER_VENV)/bin/python -m pytest -rs $(RAY)
 
-START := tests/cluster/test_verl_run.py tests/cluster/test_verl_drill.py
+START := tests/cluster/test_verl_run.py
 
 drill: $(CLUSTER_VENV)/.ready ## parts of a real run of verl on a CPU are killed and stopped: it ends, says so and goes on
-	DRILLS=all $(CLUSTER_VENV)/bin/python -m pytest -s tests/cluster/test_verl_drill.py
+	DRILLS=1 $(CLUSTER_VENV)/bin/python -m pytest -s tests/cluster/test_verl_drill.py
 
 test-verl: $(CLUSTER_VENV)/.ready
 	$(CLUSTER_VENV)/bin/python -m pytest -rs $(filter-out $(START),$(wildcard tests/cluster/test_*.py))

@@ -1,8 +1,8 @@
 """A part of a real run is stopped or killed: the launch ends within three minutes and says which
 part it was, nothing of it is left, and the same command goes on from the last checkpoint.
 
-A start of verl takes a minute of a core and more, so one drill is made here, and all with
-DRILLS=all (make drill).
+A start of verl takes a minute of a core and more, so only `make drill` makes these; in the gate
+test_verl_stock.py stops a part of a run that it needs anyway.
 """
 
 import json
@@ -23,12 +23,14 @@ from common.backends.verl.process import LEFT, LOOK_S
 from common.config.files import ROOT
 from common.experiment import load
 
-pytestmark = pytest.mark.skipif(
-    find_spec("verl") is None or DEVICE != "cpu", reason="needs verl, and is for a CPU"
-)
+pytestmark = [
+    pytest.mark.skipif("DRILLS" not in os.environ, reason="make drill runs these"),
+    pytest.mark.skipif(
+        find_spec("verl") is None or DEVICE != "cpu", reason="needs verl, and is for a CPU"
+    ),
+]
 ENGINE, TRAINER, ENDS_S, PATIENCE = "VLLM::EngineCore", "ray::WorkerDict", 180, 1800
 DRILLS = [(ENGINE, signal.SIGSTOP), (TRAINER, signal.SIGKILL), (ENGINE, signal.SIGKILL)]
-DRILLS = DRILLS if os.environ.get("DRILLS") == "all" else DRILLS[:1]
 
 
 def wait(until, what: str, seconds: float) -> float:

@@ -1,12 +1,15 @@
 """`python -m verl.trainer.main_ppo` as its user starts it, with a key of ours: F-GRPO, IAC and
-FADE, whose controller's state outlives a resume."""
+FADE, whose controller's state outlives a resume. At last its vLLM is stopped, and our watch, which
+follows all launches, ends it. (test_verl_drill.py does so to whole runs.)"""
 
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +25,7 @@ from tiny import ROOT, network
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
+from common import watch
 from common.backends.verl import config, process
 from common.backends.verl.trainer import STATE
 from common.config.schema import Method
@@ -33,6 +37,8 @@ from common.models import store
 P, G, T, MINIS = 4, 4, 12, 2
 ACTOR, ROLLOUT = verl_cpu.ACTOR, verl_cpu.ROLLOUT
 HERE = Path(__file__).parent
+LAST = "the last phase"  # goes on for ever
+ENGINE = "VLLM::EngineCore"
 
 
 def user(folder: Path) -> None:
@@ -103,13 +109,14 @@ def user(folder: Path) -> None:
     OmegaConf.save(mine, folder / "mine.yaml")
 
 
-def started(folder: Path, *words: str, phases: list[dict]) -> None:
-    """Run `python -m verl.trainer.main_ppo` with these words, and then the PHASES of stock_user.py.
-    Its log is folder/log/log."""
+def started(folder: Path, *words: str, phases: list[dict]) -> dict:
+    """Run `python -m verl.trainer.main_ppo` with these words, and then the PHASES of stock_user.py,
+    until vLLM is stopped in the LAST one. Its log is folder/log/log. Return how it ended."""
     log = folder / "log" / "log"
     for _ in range(process.STARTS):  # Ray may not come up on a busy machine
         shutil.rmtree(log.parent, ignore_errors=True)
         log.parent.mkdir()
+        stopped, shared, patch = [], set(), pytest.MonkeyPatch()
         with tempfile.TemporaryDirectory(prefix="v-", ignore_cleanup_errors=True) as scratch:
             metrics, where = folder / "log" / "metrics.jsonl", Path(scratch)
             environment = process.environment(where, metrics, 1) | {
@@ -130,21 +137,37 @@ def started(folder: Path, *words: str, phases: list[dict]) -> None:
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
                 )
+            stop = partial(stop_vllm, where, log.with_name("steps.jsonl"), stopped, patch)
             try:
-                list(process.follow(metrics, child, where, set(), log, lambda *_: None))
-                return
+                list(process.follow(metrics, child, where, shared, log, stop))
             except process.Dead as dead:
-                print(failed := process.report(str(dead), log, folder / "none"))
+                said = str(dead)
+                print(failed := process.report(said, log, folder / "none"))
             finally:
+                patch.undo()
                 process.end_all(where)
                 child.wait()
+                process.remove(shared)
+            if stopped:
+                left = len(process.marked(where))
+                return {"said": said, "part": str(stopped[0]), "left": left, "shared": [*shared]}
     raise AssertionError(failed)
+
+
+def stop_vllm(scratch: Path, steps: Path, stopped: list, patch, _) -> None:
+    """In the LAST phase; `stopped` has it then."""
+    if not stopped and steps.exists() and LAST in steps.read_text():
+        seen = watch.parts(process.marked(scratch))
+        stopped.extend(one for one in seen if ENGINE in one.name and not one.copy)
+        os.kill(stopped[0].pid, signal.SIGSTOP)
+        patch.setattr(watch, "GRACE_S", 5.0)
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """A folder with what one start of verl has noted: two steps of FADE; FADE again from the first
-    one's checkpoint, and three steps of F-GRPO and of IAC, with the loss of verl's start."""
+    one's checkpoint, and three steps of F-GRPO and of IAC, with the loss of verl's start. And
+    ended.json: how it was ended."""
     folder = tmp_path_factory.mktemp("stock")
     user(folder)
     name, key = "trainer.experiment_name", "algorithm.adv_estimator"
@@ -158,7 +181,9 @@ def trained(tmp_path_factory):
     loss = "actor_rollout_ref.actor.policy_loss.loss_mode=fade"
     words = [f"{key}=fade", loss, f"{name}=first", f"{save}={folder}/first", f"{steps}=2"]
     words.append("trainer.resume_mode=disable")  # if Ray has to be started again
-    started(folder, *words, phases=[again, anew | f_grpo, anew | iac])
+    last = anew | iac | {name: LAST, steps: 1000}
+    ended = started(folder, *words, phases=[again, anew | f_grpo, anew | iac, last])
+    (folder / "ended.json").write_text(json.dumps(ended))
     return folder
 
 
@@ -218,3 +243,11 @@ def test_the_log_says_what_the_run_has_other_than_the_method(trained):
     assert "rlvr_papers: method=fade; other than in its file: nothing" in said
     told = "rlvr_papers: method=iac; other than in its file: policy_loss.loss_mode=fade (iac)"
     assert told in said
+
+
+def test_a_stopped_part_ends_the_launch_and_is_named(trained):
+    ended = json.loads((trained / "ended.json").read_text())
+    assert ended["said"].startswith(f"{ended['part']} is stopped (SIGSTOP)")
+    assert ended["left"] == 0
+    assert ended["shared"]
+    assert not [path for path in ended["shared"] if Path(path).exists()]
