@@ -116,7 +116,7 @@ def started(folder: Path, *words: str, phases: list[dict]) -> dict:
     for _ in range(process.STARTS):  # Ray may not come up on a busy machine
         shutil.rmtree(log.parent, ignore_errors=True)
         log.parent.mkdir()
-        stopped, patch = [], pytest.MonkeyPatch()
+        stopped, shared, patch = [], set(), pytest.MonkeyPatch()
         with tempfile.TemporaryDirectory(prefix="v-", ignore_cleanup_errors=True) as scratch:
             metrics, where = folder / "log" / "metrics.jsonl", Path(scratch)
             environment = process.environment(where, metrics, 1) | {
@@ -139,7 +139,7 @@ def started(folder: Path, *words: str, phases: list[dict]) -> dict:
                 )
             stop = partial(stop_vllm, where, log.with_name("steps.jsonl"), stopped, patch)
             try:
-                list(process.follow(metrics, child, where, set(), log, stop))
+                list(process.follow(metrics, child, where, shared, log, stop))
             except process.Dead as dead:
                 said = str(dead)
                 print(failed := process.report(said, log, folder / "none"))
@@ -147,9 +147,10 @@ def started(folder: Path, *words: str, phases: list[dict]) -> dict:
                 patch.undo()
                 process.end_all(where)
                 child.wait()
+                process.remove(shared)
             if stopped:
                 left = len(process.marked(where))
-                return {"said": said, "part": str(stopped[0]), "left": left}
+                return {"said": said, "part": str(stopped[0]), "left": left, "shared": [*shared]}
     raise AssertionError(failed)
 
 
@@ -248,3 +249,5 @@ def test_a_stopped_part_ends_the_launch_and_is_named(trained):
     ended = json.loads((trained / "ended.json").read_text())
     assert ended["said"].startswith(f"{ended['part']} is stopped (SIGSTOP)")
     assert ended["left"] == 0
+    assert ended["shared"]
+    assert not [path for path in ended["shared"] if Path(path).exists()]
