@@ -18,7 +18,6 @@ ENVIRONMENT = {
     "VERL_ENGINE_DEVICE": "cuda",  # the name that verl's FSDP engine is registered for
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # vLLM would claim cores by number
     "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
-    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # else vLLM changes uni, below, to mp
     "TORCHDYNAMO_DISABLE": "1",  # g++ takes longer than a step for three kernels of vLLM's sampler
     # for a small machine that others use too
     "RAY_memory_usage_threshold": "0.99",
@@ -64,8 +63,6 @@ def settings(x: Experiment, place: Place) -> dict[str, object]:
         "actor_rollout_ref.ref.fsdp_config.mixed_precision": FP32,
         "actor_rollout_ref.ref.fsdp_config.dtype": "float32",
         f"{ROLLOUT}.dtype": "float32",
-        # the engine's only worker is no process: it would import vLLM once more
-        f"{ROLLOUT}.engine_kwargs.vllm": {"distributed_executor_backend": "uni"},
         f"{ROLLOUT}.temperature": x.sampling.temperature,
         f"{ROLLOUT}.enforce_eager": True,
         f"{ROLLOUT}.free_cache_engine": False,
