@@ -110,7 +110,7 @@ def takes(x: Measure, training: Experiment, profile: Profile) -> Estimate:
     memory = memory_gb(settings(), shapes | {"lm_head.weight": (size.vocab, size.hidden)}, 1)
     remedy = f"weight changes of {training.model.name} take {memory:.2g} GB; raise this limit"
     allowed = profile.light_memory_gb
-    require(memory <= allowed, "light_memory_gb", allowed, remedy)
+    require(allowed is None or memory <= allowed, "light_memory_gb", allowed, remedy)
     ends = [1e-9 * ns * size.parameters for ns in NS_A_NUMBER]
     remedy = f"one model takes {ends[0] / 60:.0f} minutes at least; raise this limit"
     minutes = profile.light_time_min

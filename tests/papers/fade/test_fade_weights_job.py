@@ -145,3 +145,5 @@ def test_every_training_that_a_table_needs_is_measured_after_it():
     for key in ("light_memory_gb", "light_time_min"):
         with refuses(key, 1):
             cluster.takes(own[0].config, own[0].of, replace(profile, **{key: 1}))
+    unlimited = replace(profile, light_memory_gb=None)  # the site asks for no memory
+    assert cluster.takes(own[0].config, own[0].of, unlimited).memory_gb > 1
