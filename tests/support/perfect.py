@@ -320,6 +320,7 @@ def evaluated(e: Evaluate, spec: Spec, above: float = 0.0) -> None:
         rows = report(counts, ks)
         frames = [rows, rows[rows["k"] == 1].assign(metric=f"avg@{e.n}", k=e.n), *frames]
         write_csv(run.path / "eval" / f"step-{step:05d}-counts.csv", counts)
+        write_csv(run.path / "counts.csv", counts)
     frame = pd.concat(frames, ignore_index=True).assign(**about)
     write_csv(run.path / "metrics.csv", frame.reindex(columns=[*COLUMNS, "low", "high"]))
     run.finish()
