@@ -141,7 +141,7 @@ def assess(spec: Spec, root: Path) -> Comparison:
         for name, spread in SPREADS.items():
             other = judge.judge(*again, spread=spread)[0].set_index("id")[CLUSTER]
             verdicts[name] = verdicts["id"].map(other)
-    again = confirmed(root, "A", stated)
+    again = confirmed(root, "AB", stated)
     verdicts, gaps = instead(verdicts, gaps, again)
     runs, more = together([runs, again.runs]), [*more, *again.left_out]
     states = provenance.states_of(runs)

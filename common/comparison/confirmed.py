@@ -31,33 +31,37 @@ class Confirmed:
 
 
 def confirmed(root: Path, parts: str, stated: list[Claim]) -> Confirmed:
-    """Judge claims on the runs of `parts` that are kept below `root`. Parts have a testbed each,
-    and a part with fewer than SEEDS whole seeds is not read."""
+    """Judge claims on the runs of `parts` that are kept below `root`. A part with fewer than SEEDS
+    whole seeds is not read."""
     config = scales_of(STUDY, "scale=confirmatory")
     selectors = [one for claim in stated if claim.laptop for one in claim.laptop.selectors]
     tables = sorted({str(one.get("table", "")) for one in selectors})
-    rows, counts, runs, areas, said = [], [], [], {}, []
+    whole, said = dict[Path, list[pd.DataFrame]](), []
     for part in parts:
         sweeps = [one for one in config.sweeps if one.part == part]
         home = root / runs_of(config, sweeps[0])[0].paper
-        planned = [x for one in sweeps for x in runs_of(config, one)] if files(home) else []
-        whole = whole_seeds(home, {(x.table, x.label) for x in planned})
-        seeds = whole["seed"].nunique()
-        said.append(f"{home.name}: {seeds} of {SEEDS} seeds are whole")
-        if seeds < SEEDS:
-            continue
-        of_runs, drawn = (x[~x["benchmark"].str.startswith(DEV)] for x in unpacked(home, whole))
+        begun = any(path.name.startswith(f"{part}-") for path in files(home))
+        planned = [x for one in sweeps for x in runs_of(config, one)] if begun else []
+        lines = whole_seeds(home, {(x.table, x.label) for x in planned})
+        seeds = lines["seed"].nunique()
+        said.append(f"part {part}: {seeds} of {SEEDS} seeds are whole")
+        if seeds >= SEEDS:
+            whole.setdefault(home, []).append(lines)
+    rows, counts, runs, areas = [], [], [], {}
+    for home, found in whole.items():
+        lines = pd.concat(found, ignore_index=True)
+        of_runs, drawn = (x[~x["benchmark"].str.startswith(DEV)] for x in unpacked(home, lines))
         equal, behind = at_equal_accuracy(drawn, tables)
         rows += [pass_at_k_rows(of_runs, drawn), equal]
         counts.append(drawn)
-        runs.append(whole.drop_duplicates("run_id")[[*NAMED, "commit"]])
+        runs.append(lines.drop_duplicates("run_id")[[*NAMED, "commit"]])
         areas |= behind
     if not rows:
         none = pd.DataFrame()
         return Confirmed(none, none, none, "; ".join(said), [])
     index = replace(indexed(pd.concat(counts, ignore_index=True)), areas=areas)
-    found = {LAPTOP: pd.concat(rows, ignore_index=True)}
-    verdicts, gaps, left_out = judge.judge(stated, found, {LAPTOP: index})
+    of_laptop = {LAPTOP: pd.concat(rows, ignore_index=True)}
+    verdicts, gaps, left_out = judge.judge(stated, of_laptop, {LAPTOP: index})
     about = {"scope": LAPTOP, "state": "reference", "detail": "results/reference keeps its counts"}
     kept = pd.concat(runs, ignore_index=True).assign(**about)
     kept = kept.reindex(columns=provenance.COLUMNS)
@@ -65,13 +69,16 @@ def confirmed(root: Path, parts: str, stated: list[Claim]) -> Confirmed:
 
 
 def whole_seeds(home: Path, rows: set[tuple[str, str]]) -> pd.DataFrame:
-    """Return the kept lines of each seed that has all `rows` (table, method) from one base model.
-    Lines from another base model are left out."""
-    kept = pd.concat([pd.DataFrame(columns=LINE), *map(lines_of, files(home))])
+    """Return the kept lines of `rows` (table, method) of each seed that has all of them from one
+    base model."""
+    kept = [pd.DataFrame(columns=LINE), *map(lines_of, files(home))]
+    kept = pd.concat(kept, ignore_index=True)
+    asked = [row in rows for row in zip(kept["table"], kept["method"], strict=True)]
+    kept = kept[pd.Series(asked, kept.index, dtype=bool)]
     whole = {
         seed: lines
         for (seed, _), lines in kept.groupby(["seed", "base"], sort=False)
-        if rows <= set(zip(lines["table"], lines["method"], strict=True))
+        if rows == set(zip(lines["table"], lines["method"], strict=True))
     }
     return pd.concat(whole.values() or [kept[:0]], ignore_index=True)
 

@@ -8,7 +8,7 @@ import pandas as pd
 from common.claims.file import load
 from common.comparison.confirmed import confirmed
 
-PARTS = "AD"  # a testbed each
+PARTS = "ADB"  # those that hypotheses read
 
 
 def verdicts(root: Path) -> tuple[pd.DataFrame, str]:

@@ -26,13 +26,13 @@ SETS, SIZE = ("natural", "rare", "dev_natural"), 60
 STEPS = range(0, 11)
 
 
-def keep(root, seeds, bases=lambda seed: str(seed)):
+def keep(root, seeds, bases=lambda seed: str(seed), part="A"):
     """Kept runs of part A: the natural success rate rises by 2.4 points a step, the rare one falls
     by up to 90 %."""
     problems = pd.DataFrame(
         [(name, f"p{i:02}") for name in SETS for i in range(SIZE)], columns=PROBLEMS
     )
-    for x in parts(scales_of("study", "scale=confirmatory"))["A"]:
+    for x in parts(scales_of("study", "scale=confirmatory"))[part]:
         if x.seed not in seeds:
             continue
         rng, at = np.random.default_rng(crc32(x.run_id.encode())), []
@@ -51,7 +51,7 @@ def keep(root, seeds, bases=lambda seed: str(seed)):
         about = dict(run_id=x.run_id, table=x.table, model=x.model.name, method=x.label)
         about |= dict(seed=x.seed, base=bases(x.seed), commit="c", processor="p", seconds=1)
         lines = packed(pd.concat(at), rows).assign(**about)
-        write_part(root / "confirmatory", f"A-s{x.seed}", lines, problems)
+        write_part(root / "confirmatory", f"{part}-s{x.seed}", lines, problems)
 
 
 @pytest.mark.sweep
@@ -59,7 +59,7 @@ def test_planted_effects_are_judged_on_nine_whole_seeds(tmp_path):
     keep(tmp_path, range(10, 18))
     found, said = verdicts(tmp_path)
     assert found.empty
-    assert f"confirmatory: 8 of {SEEDS}" in said
+    assert f"part A: 8 of {SEEDS}" in said
     keep(tmp_path, [18])
     found, said = verdicts(tmp_path)
     words = found.set_index("id")["laptop"].to_dict()
@@ -81,20 +81,21 @@ def test_nine_whole_seeds_decide_a_papers_claims_instead_of_the_exploratory_runs
     keep(tmp_path, range(10, 19))
     stored = REFERENCE / "study" / "laptop"
     shutil.copytree(stored, tmp_path / "study" / "laptop")
-    result = assess(spec_of("fade"), tmp_path)
+    keep(tmp_path, range(10, 13), part="B")  # too few to be read
+    result = assess(spec_of("f_grpo"), tmp_path)
     verdicts = result.verdicts.set_index("id")
     gaps = result.gaps[result.gaps["scope"] == LAPTOP].set_index("claim")
     seeds = set(range(10, 19))
     runs = result.runs.set_index("run_id")
     new = {name for name in verdicts.index if seeds & of(verdicts.loc[name], runs)}
-    assert {"pass1_grpo"} <= new
+    assert {"focal_grpo"} <= new
     for name in new:  # no claim reads runs of both studies
         assert of(verdicts.loc[name], runs) <= seeds, name
         assert verdicts.loc[name, "laptop_state"] == "reference"
         assert gaps.loc[[name], "n_seeds"].eq(9).all()
-    before = pd.read_csv(REFERENCE / "fade" / "claims.csv", index_col="id", keep_default_na=False)
+    before = pd.read_csv(REFERENCE / "f_grpo" / "claims.csv", index_col="id", keep_default_na=False)
     told = verdicts["laptop_numbers"] != before["laptop_numbers"]
-    assert told[[*new, "matched_grpo"]].all()
+    assert told[[*new, "focal_grpo_matched"]].all()
     others = [name for name in before.index.difference(new) if of(before.loc[name], runs)]
     assert others  # they read a row that the confirmatory runs lack
     columns = [LAPTOP, "laptop_numbers", "laptop_runs"]
@@ -113,4 +114,4 @@ def test_runs_from_two_base_models_are_no_whole_seed(tmp_path):
     lines = pd.read_csv(path)
     lines.assign(base="another").to_csv(path, index=False)
     _, said = verdicts(tmp_path)
-    assert f"confirmatory: 0 of {SEEDS}" in said
+    assert f"part A: 0 of {SEEDS}" in said
