@@ -24,7 +24,7 @@ from common.claims.kinds import kinds
 from common.claims.select import Counts, indexed
 from common.comparison import cells
 from common.comparison.cells import with_best, with_sampling
-from common.comparison.confirmed import confirmed, instead
+from common.comparison.confirmed import instead, of_paper
 from common.comparison.frontier import AT_EQUAL, BASE, GRPO, at_equal_accuracy
 from common.comparison.gains import gains
 from common.comparison.gather import (
@@ -141,9 +141,10 @@ def assess(spec: Spec, root: Path) -> Comparison:
         for name, spread in SPREADS.items():
             other = judge.judge(*again, spread=spread)[0].set_index("id")[CLUSTER]
             verdicts[name] = verdicts["id"].map(other)
-    again = confirmed(root, "AB", stated)
-    verdicts, gaps = instead(verdicts, gaps, again)
-    runs, more = together([runs, again.runs]), [*more, *again.left_out]
+    for new in of_paper(root, stated):
+        verdicts, gaps = instead(verdicts, gaps, new)
+        added = new.runs[~new.runs["run_id"].isin(runs["run_id"])]
+        runs, more = together([runs, added]), [*more, *new.left_out]
     states = provenance.states_of(runs)
     for scope in SCOPES:
         numbers = "computed" if scope in RERUNS else ""  # a number without a run

@@ -56,8 +56,10 @@ LADDER += [(RATE, "IAC"), (RATE, "Power (alpha=2)")]
 LADDER_HEAD = ["parameters", "row", "seeds", "pass@1, above the base"]
 LADDER_HEAD += ["rare pass@64, above the base"]
 LADDER_HEAD += ["pass@1, beyond GRPO", "rare pass@64, beyond GRPO", "the same at equal pass@1"]
-TESTBEDS = {"study": "Countdown", "study_maze": "mazes"}
-CONTROLLED = ("passes", "open", "fails", "not run")
+DECLARED = {"confirmatory": "Countdown, declared", "confirmatory_maze": "mazes, declared"}
+TESTBEDS = DECLARED | {"study": "Countdown, exploratory", "study_maze": "mazes, exploratory"}
+CONTROLLED = ("passes", "open", "fails", "identical", "not run")
+EQUIVALENT = 2.0  # points; both ends of an interval that says "practically equal" lie within
 SHOWN = ("holds", "fails", "inconclusive", "mechanism not engaged", "not run")
 
 
@@ -66,7 +68,6 @@ def answers(papers: list[Paper], reference: Path) -> str:
     for and that a small model's training decides. Below it: which methods keep more diversity at
     equal pass@1 than GRPO one rate lower."""
     found = {one.name: one for one in papers}
-    stored = pd.read_csv(reference / "study" / "methods.csv")
     lines, keeps = [], {}
     for name, method in METHODS.items():
         gaps = pd.read_csv(reference / name / "gaps.csv")
@@ -77,16 +78,23 @@ def answers(papers: list[Paper], reference: Path) -> str:
         for claim in both[:CLAIMS]:
             word = claim.findings[LAPTOP].word
             printed, here = (
-                f"{metrics[claim.id, scope]} {effect(gaps, claim.id, scope)}"
+                f"{_short(metrics[claim.id, scope])} {effect(gaps, claim.id, scope)}"
                 for scope in (PUBLISHED, LAPTOP)
             )
             lines.append([link, claim.headline, printed, here, f"**{word}**"])
             link = ""
-        keeps.setdefault(_in_words(_rows(stored, method)).split(" / ")[-1], []).append(method)
+        known = (_rows(_stored(reference / folder), method) for folder in ("confirmatory", "study"))
+        word = _in_words(next(filter(len, known))).split(" / ")[-1]
+        keeps.setdefault(word, []).append(method)
     said = "; ".join(f"{word}: {', '.join(names)}" for word, names in keeps.items())
     lower = "At equal pass@1, rare pass@64 against GRPO at a third of the learning rate"
     below = textwrap.fill(f"{lower} - {said}.", 120, break_on_hyphens=False)
     return f"{markdown(HEAD, lines, 'lllll')}\n{below}\n"
+
+
+def _short(metric: str) -> str:
+    name, matched, _ = metric.partition(" from +")
+    return f"{name} at equal pass@1" if matched else metric
 
 
 def week(papers: list[Paper], reference: Path) -> str:
@@ -148,14 +156,15 @@ def study(reference: Path) -> str:
     """Return the tables of papers/study/README.md: the hypotheses of the confirmatory study once
     they are judged, every method on each testbed, how many controls pass, and the size ladder."""
     passed = []
-    for folder, name in TESTBEDS.items():
+    testbeds = {x: y for x, y in TESTBEDS.items() if (reference / x / "methods.csv").exists()}
+    for folder, name in testbeds.items():
         judged = pd.read_csv(reference / folder / "controls.csv")
         for rate, one in judged.groupby("rate", sort=False):
             count = one["verdict"].value_counts()
             passed.append([name, rate, *(str(count.get(word, 0)) for word in CONTROLLED)])
     made = hypotheses(reference / "confirmatory" / "hypotheses.csv")
-    made += [every_method(name, reference / folder) for folder, name in TESTBEDS.items()]
-    made += [markdown(["testbed", "rate", *CONTROLLED], passed, "llrrrr"), ladder(reference)]
+    made += [every_method(name, reference / folder) for folder, name in testbeds.items()]
+    made += [markdown(["testbed", "rate", *CONTROLLED], passed, "llrrrrr"), ladder(reference)]
     return "\n".join(made)
 
 
@@ -196,7 +205,8 @@ def own_methods(root: Path, reference: Path) -> tuple[list[list[str]], list[str]
     """Return the `method_lines` of Countdown, including the runs below `root` (the scale `own`),
     and a sentence on each of these."""
     found, said = _stored(root / "confirmatory"), []
-    own = found[(found["rate"] == RATE) & (found["method"] != GRPO)]
+    declared = {GRPO, *_stored(reference / "confirmatory")["method"]}
+    own = found[(found["rate"] == RATE) & ~found["method"].isin(declared)]
     for method, mine in own.groupby("method", sort=False):
         equal, lower = _in_words(_rows(mine, method)).partition(" / ")[::2]
         said.append(
@@ -236,7 +246,8 @@ def ladder(reference: Path) -> str:
 
 
 def _in_words(mine: pd.DataFrame) -> str:
-    """Say whether a method keeps more at equal pass@1 than GRPO at its rate / one rate lower."""
+    """Say whether a method keeps more at equal pass@1 than GRPO at its rate / one rate lower, in
+    the words of papers/study/PROTOCOL.md, reading 4."""
     said = []
     for rate in (RATE, LOWER):
         place = (EQUAL, DIVERSITY[1], f"{GRPO} {rate}")
@@ -244,6 +255,8 @@ def _in_words(mine: pd.DataFrame) -> str:
         if row is None or (pd.isna(row["low"]) and row["difference"] != 0):
             return "not measured"
         apart = "more" if row["low"] > 0 else "less" if row["high"] < 0 else "unclear"
+        if apart == "unclear" and max(-row["low"], row["high"]) < EQUIVALENT:
+            apart = "practically equal"
         said.append("identical" if pd.isna(row["low"]) else apart)
     return " / ".join(said)
 

@@ -3,26 +3,29 @@
 <results_dir>/<testbed>/laptop/                  rows and counts of the finished runs
 <results_dir>/<testbed>/{controls,methods}.csv
 <results_dir>/<testbed>/figures/keeps.png
-<results_dir>/confirmatory/hypotheses.csv         once the kept runs of nine seeds are whole
+<results_dir>/confirmatory/hypotheses.csv         once the kept runs of nine seeds are whole, with
+                                                 the tables and the figure of these
 """
 
 from pathlib import Path
 
 import pandas as pd
 
+from common.claims.file import load
+from common.comparison.confirmed import HYPOTHESES, PARTS, confirmed, read
 from common.comparison.frontier import ACCURACY, DIVERSITY, GRPO, RATE, curves
 from common.comparison.gather import LAPTOP, gather, gathered
 from common.palette import GREY, look
 from common.plotting import panels, save
 from common.results.files import write_csv
-from common.results.kept import files
+from common.results.kept import files, unpacked
 from common.sweeps.declared import kept_counts
 from common.sweeps.plan import experiments, scales_of
-from papers.study.hypotheses import verdicts
-from papers.study.tables import EQUAL, LAST, controls, methods
+from papers.study.tables import CONFIRMATORY, EQUAL, LAST, RunsByMethod, controls, methods
 
 TESTBEDS = {"study": "Subset-Countdown", "study_maze": "mazes with loops"}
-OWN = {"confirmatory": "Subset-Countdown, 240 problems"}  # runs of scale=own
+OWN = {"confirmatory": "Subset-Countdown, 240 problems"}  # and runs of scale=own
+DECLARED = OWN | {"confirmatory_maze": "mazes with loops, 240 problems"}
 
 
 def draw(root: Path) -> None:
@@ -32,10 +35,16 @@ def draw(root: Path) -> None:
         if table is not None:
             keeps(task, table, root / name / "figures" / "keeps")
     if files(root / "confirmatory"):
-        judged, said = verdicts(root)
-        print(said)
-        if len(judged):
-            write_csv(root / "confirmatory" / "hypotheses.csv", judged)
+        judged = confirmed(root, PARTS, load(HYPOTHESES))
+        print("; ".join([judged.said, *judged.left_out]))
+        if len(judged.verdicts):
+            write_csv(root / "confirmatory" / "hypotheses.csv", judged.verdicts)
+        for home, lines in read(root, PARTS)[0].items():
+            found = curves(unpacked(home, lines)[1])
+            table = methods(_as_long_as_grpo(found))
+            write_csv(home / "controls.csv", controls(found, CONFIRMATORY))
+            write_csv(home / "methods.csv", table)
+            keeps(DECLARED[home.name], table, home / "figures" / "keeps")
 
 
 def tabulate(results: Path, name: str, root: Path) -> pd.DataFrame | None:
@@ -57,6 +66,13 @@ def tabulate(results: Path, name: str, root: Path) -> pd.DataFrame | None:
     write_csv(root / name / "controls.csv", controls(found))
     write_csv(root / name / "methods.csv", table)
     return table
+
+
+def _as_long_as_grpo(found: RunsByMethod) -> RunsByMethod:
+    """Leave out rows at the study's rate that train for fewer steps than GRPO there."""
+    last = {key: {run.steps[-1] for run in of.values()} for key, of in found.items()}
+    ends = last[RATE, GRPO]
+    return {key: of for key, of in found.items() if key[0] != RATE or last[key] == ends}
 
 
 def keeps(task: str, table: pd.DataFrame, path: Path) -> None:

@@ -1,13 +1,14 @@
 """The study's tables: positive controls, and what each method keeps compared with GRPO.
 
 Positive controls are what a testbed has to show at a learning rate before claims may rest on it.
-They were declared before any of their runs (docs/evidence.md), and are read only on dev prompts, at
-the last checkpoint that both sides of the comparison have.
+They were declared before any of their runs (docs/evidence.md; PROTOCOL.md), and are read only on
+dev prompts.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -32,7 +33,7 @@ from common.metrics.paired import seed_means, two_way_interval
 
 RunsByMethod = dict[tuple[str, str], Runs]  # (rate, method) -> its runs
 MARGIN = 3.0  # points that DAPO and CISPO may be below GRPO
-LOWER_RATE = "GRPO at the next lower rate"
+LOWER_RATE, FASTER = "GRPO at the next lower rate", "GRPO at 1e-4"
 CONTROLS = [
     *["rate", "control", "a", "b", "benchmark", "metric", "step", "margin"],
     *["difference", "low", "high", "n_seeds", "verdict"],
@@ -50,9 +51,12 @@ MEASURES = (ACCURACY, DIVERSITY, FEW, ("natural", "pass@256"), ANSWERS)  # after
 class Control:
     says: str
     a: str  # a method, or LOWER_RATE
-    b: str
+    b: str  # a method, BASE or FASTER
     measure: tuple[str, str]
     margin: float = 0.0  # points that a may be below b
+    equal: bool = False  # at equal pass@1, else at the last checkpoint that both sides have
+    alike: bool = False  # a may be above b by `margin` at most, too
+    told_apart: bool = False  # the same numbers on both sides are no pass
 
 
 DECLARED = (
@@ -63,43 +67,74 @@ DECLARED = (
     Control("a KL penalty keeps diversity", "KL", GRPO, DIVERSITY),
     Control("32 responses beat 2", "GRPO (N=32)", "GRPO (N=2)", ACCURACY),
 )
+SLOWER = Control("a lower rate keeps diversity", GRPO, FASTER, DIVERSITY, equal=True)
+SLOW = Control("a slow learner keeps nothing", "GRPO (N=2)", GRPO, DIVERSITY, 2.0, True, alike=True)
+KL = replace(DECLARED[4], equal=True)
+CONFIRMATORY = tuple(
+    replace(one, told_apart=True) for one in (*DECLARED[:3], KL, SLOWER, DECLARED[5], SLOW)
+)
 
 
-def controls(found: RunsByMethod) -> pd.DataFrame:
+def controls(found: RunsByMethod, declared: Sequence[Control] = DECLARED) -> pd.DataFrame:
     """Return a row for each control at each learning rate that has one, fastest first. passes: the
-    95 % interval of a - b lies above -margin; fails: it lies below -margin; else open, or "not
-    run"."""
+    95 % interval of a - b lies above -margin (`alike`: inside +-margin); fails: it lies below
+    -margin (outside +-margin); "identical": both sides are the same in every number; else open, or
+    "not run"."""
+    found = {key: {seed: _on_dev(run) for seed, run in of.items()} for key, of in found.items()}
     rates = sorted({rate for rate, _ in found}, key=lambda rate: float(rate.removeprefix("lr ")))
     rates.reverse()
     rows = []
     for rate, below in zip(rates, [*rates[1:], None], strict=True):
-        if below is None and not any((rate, one.a) in found for one in DECLARED[1:]):
-            continue  # GRPO's lowest rate, which is only compared with
-        for control in DECLARED:
+        if {method for at, method in found if at == rate} == {GRPO}:
+            continue  # a rate that is only compared with
+        for control in declared:
             first = (below, GRPO) if control.a == LOWER_RATE else (rate, control.a)
-            b = found.get((rate, GRPO if control.b == BASE else control.b), {})
+            second = (rate, GRPO if control.b == BASE else control.b)
+            b = found.get(("lr 1e-4", GRPO) if control.b == FASTER else second, {})
             about: dict = {"rate": rate, "control": control.says, "a": control.a, "b": control.b}
             benchmark, metric = DEV + control.measure[0], control.measure[1]
             about |= {"benchmark": benchmark, "metric": metric, "margin": control.margin}
-            rows.append(about | _judged(found.get(first, {}), b, control, (benchmark, metric)))
+            rows.append(about | _judged(found.get(first, {}), b, control))
     return pd.DataFrame(rows, columns=CONTROLS)
 
 
-def _judged(a: Runs, b: Runs, control: Control, measure: tuple[str, str]) -> dict:
-    seeds = sorted(set(a) & set(b))
+def _on_dev(run: Curve) -> Curve:
+    values = {
+        (name.removeprefix(DEV), metric): value
+        for (name, metric), value in run.values.items()
+        if name.startswith(DEV)
+    }
+    return replace(run, values=values)
+
+
+def _judged(a: Runs, b: Runs, control: Control) -> dict:
+    seeds, strata = sorted(set(a) & set(b)), None
+    row: dict = {"n_seeds": len(seeds), "verdict": "not run"}
     shared = [set(runs[s].steps) for runs in (a, b) for s in seeds]
     step = max(set.intersection(*shared)) if len(seeds) >= MIN_SEEDS else 0
     if step == 0:  # too few seeds, or only base models in common
-        return {"n_seeds": len(seeds), "verdict": "not run"}
-    base = 0 if control.b == BASE else step
-    gap = [_at(a[s], step, measure) - _at(b[s], base, measure) for s in seeds]
-    interval = two_way_interval(np.stack(gap))
+        return row
+    if control.equal:
+        (first, second), able = areas((a, b), control.measure)
+        if not able:
+            return row | {"n_seeds": len(first), "verdict": "open"}
+        strata = next(iter(first.values())).strata
+        gap = [first[s].values - second[s].values for s in first]
+        row["n_seeds"] = len(first)
+    else:
+        base = 0 if control.b == BASE else step
+        gap = [_at(a[s], step, control.measure) - _at(b[s], base, control.measure) for s in seeds]
+        row["step"] = int(step)
+    interval = two_way_interval(np.stack(gap), strata=strata)
     low, high = interval.bounds()
     known = interval.stderr > 0  # without spread there is no interval, and the value decides
-    found = "passes" if low > -control.margin else "fails" if high < -control.margin else "open"
-    row = {"step": int(step), "difference": interval.value}
-    row |= {"low": low, "high": high} if known else {}
-    return row | {"n_seeds": len(seeds), "verdict": found}
+    top = control.margin if control.alike else np.inf
+    passes, fails = -control.margin < low and high < top, high < -control.margin or low > top
+    row["verdict"] = "passes" if passes else "fails" if fails else "open"
+    if control.told_apart and not np.any(gap):
+        row["verdict"] = "identical"
+    row |= {"difference": interval.value}
+    return row | ({"low": low, "high": high} if known else {})
 
 
 def methods(found: RunsByMethod) -> pd.DataFrame:

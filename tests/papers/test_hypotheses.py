@@ -8,21 +8,21 @@ import pandas as pd
 import pytest
 from pandas.testing import assert_frame_equal
 
+from common.claims.file import load
 from common.comparison.compare import assess
-from common.comparison.confirmed import SEEDS
+from common.comparison.confirmed import DECIDED, HYPOTHESES, PARTS, SEEDS, confirmed
 from common.comparison.gather import LAPTOP
 from common.comparison.spec import spec_of
 from common.config.files import REFERENCE
-from common.report.readme import hypotheses
-from common.results.files import write_csv
+from common.report.readme import hypotheses, own_methods
 from common.results.kept import PROBLEMS, packed, write_part
 from common.sweeps.declared import parts
 from common.sweeps.plan import scales_of
-from papers.study.hypotheses import verdicts
+from papers.study.figures import draw
 
 # What a method loses of its rare right answers while pass@1 rises as GRPO's does
 LOSES = {"FADE": 0.1, "F-GRPO (gamma=0.5)": 0.8, "IAC": 0.3, "KL": 0.3, "GRPO-N": 1.6}
-SETS, SIZE = ("natural", "rare", "dev_natural"), 60
+SETS, SIZE = ("natural", "rare", "dev_natural", "dev_rare"), 60
 STEPS = range(0, 11)
 
 
@@ -39,7 +39,7 @@ def keep(root, seeds, bases=lambda seed: str(seed), part="A"):
         for step in [0] if x.optim.steps == 0 else STEPS[1:]:
             n = 256 if step in (0, STEPS[-1]) else 64
             for name in SETS:
-                rare = name == "rare"
+                rare = name.endswith("rare")
                 left = 0.03 * (1 - 0.56 * LOSES.get(x.label, 1.0) * step / STEPS[-1])
                 c = rng.binomial(n, left if rare else 0.3 + 0.024 * step, SIZE)
                 own = dict(step=step, benchmark=name, n=n, c=c, distinct=c.clip(max=3))
@@ -52,6 +52,11 @@ def keep(root, seeds, bases=lambda seed: str(seed), part="A"):
         about |= dict(seed=x.seed, base=bases(x.seed), commit="c", processor="p", seconds=1)
         lines = packed(pd.concat(at), rows).assign(**about)
         write_part(root / "confirmatory", f"{part}-s{x.seed}", lines, problems)
+
+
+def verdicts(root):
+    found = confirmed(root, PARTS, load(HYPOTHESES))
+    return found.verdicts, found.said
 
 
 @pytest.mark.sweep
@@ -68,12 +73,21 @@ def test_planted_effects_are_judged_on_nine_whole_seeds(tmp_path):
     assert {name for name, word in words.items() if word == "holds"} >= held | {"none_beats_kl"}
     missing = {name for name, word in words.items() if word == "not run"}
     assert missing == {"keeps_without_multiplication", "keeps_on_mazes"}
-    assert hypotheses(tmp_path / "hypotheses.csv") == []
-    write_csv(tmp_path / "hypotheses.csv", found)
-    _, _, *lines = hypotheses(tmp_path / "hypotheses.csv")[0].splitlines()
+    folder = tmp_path / "confirmatory"
+    assert hypotheses(folder / "hypotheses.csv") == []
+    draw(tmp_path)
+    _, _, *lines = hypotheses(folder / "hypotheses.csv")[0].splitlines()
     cells = [[x.strip() for x in line.split("|")[1:-1]] for line in lines]
     assert [word.strip("*") for _, word, _ in cells] == list(words.values())
     assert "9 seeds" in cells[0][2]
+    controls = pd.read_csv(folder / "controls.csv", index_col="control")["verdict"]
+    passed = {"RL raises pass@1", "a KL penalty keeps diversity"}
+    assert set(controls.index[controls == "passes"]) == passed
+    assert set(controls.drop(passed)) == {"not run"}
+    methods = pd.read_csv(folder / "methods.csv")
+    assert set(methods["method"]) == {*LOSES, "GRPO"}
+    assert (folder / "figures" / "keeps.png").exists()
+    assert own_methods(tmp_path, tmp_path)[1] == []  # they are nobody's own
 
 
 @pytest.mark.sweep
@@ -88,15 +102,22 @@ def test_nine_whole_seeds_decide_a_papers_claims_instead_of_the_exploratory_runs
     seeds = set(range(10, 19))
     runs = result.runs.set_index("run_id")
     new = {name for name in verdicts.index if seeds & of(verdicts.loc[name], runs)}
-    assert {"focal_grpo"} <= new
+    assert {"focal_grpo_pass1"} <= new
     for name in new:  # no claim reads runs of both studies
         assert of(verdicts.loc[name], runs) <= seeds, name
         assert verdicts.loc[name, "laptop_state"] == "reference"
         assert gaps.loc[[name], "n_seeds"].eq(9).all()
     before = pd.read_csv(REFERENCE / "f_grpo" / "claims.csv", index_col="id", keep_default_na=False)
     told = verdicts["laptop_numbers"] != before["laptop_numbers"]
-    assert told[[*new, "focal_grpo_matched"]].all()
-    others = [name for name in before.index.difference(new) if of(before.loc[name], runs)]
+    declared = [name for name in verdicts.index if name in DECIDED]
+    assert len(declared) == 3
+    assert told[[*new, *declared]].all()
+    judged = confirmed(tmp_path, PARTS, load(HYPOTHESES)).verdicts.set_index("id")
+    for name in declared:  # with the correction over all hypotheses
+        same = [LAPTOP, "laptop_numbers"]
+        assert verdicts.loc[name, same].equals(judged.loc[DECIDED[name], same]), name
+        assert gaps.loc[name, "metric"].endswith("points of natural pass@1")
+    others = [x for x in before.index.difference([*new, *declared]) if of(before.loc[x], runs)]
     assert others  # they read a row that the confirmatory runs lack
     columns = [LAPTOP, "laptop_numbers", "laptop_runs"]
     assert_frame_equal(verdicts.loc[others, columns], before.loc[others, columns])

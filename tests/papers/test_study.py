@@ -40,7 +40,7 @@ from common.models import store
 from common.sweeps.plan import experiments, runs_of, scales_of
 from common.tasks.countdown import reachable
 from papers.study.figures import TESTBEDS, draw
-from papers.study.tables import EQUAL, LAST, controls, methods
+from papers.study.tables import CONFIRMATORY, EQUAL, LAST, controls, methods
 
 REFERENCE = ROOT / "results" / "reference"
 PROBLEMS = 4
@@ -358,6 +358,27 @@ def test_rates_are_shown_fastest_first_and_a_rate_is_compared_with_the_next():
     slower = table[table["control"] == SLOWER]
     assert slower["difference"].tolist() == pytest.approx([0, 0, -30])
     assert slower["verdict"].tolist() == ["open", "open", "fails"]
+
+
+@pytest.mark.parametrize(("more", "verdict"), [(1, "passes"), (-6, "fails"), (6, "fails")])
+def test_a_declared_control_is_read_at_equal_pass1_where_the_protocol_says_so(more, verdict):
+    """A point of pass@1 costs GRPO one of rare pass@64. At 1e-4 it costs two, with KL a half. Two
+    responses rise half as far, at the same price but for `more` points over the levels."""
+    found = {
+        (RATE, GRPO): seeds((0, 2, 17), (0, 2, 17)),
+        (RATE, "DAPO"): seeds((0, 2, 17), (0, 2, 17)),
+        (RATE, "KL"): seeds((0, 2, 12), (0, 1, 6)),
+        (RATE, "GRPO (N=2)"): seeds((0, 2, 9.5), (0, 2 - more, 9.5 - more)),
+        ("lr 1e-4", GRPO): seeds((0, 2, 17), (0, 4, 34)),
+    }
+    table = controls(found, CONFIRMATORY).set_index("control")
+    assert set(table["rate"]) == {RATE}
+    assert table["verdict"].to_dict() == {
+        UP: "passes", DAPO: "identical", CISPO: "not run", KL: "passes", SLOWER: "passes",
+        SIZE: "not run", "a slow learner keeps nothing": verdict,
+    }  # fmt: skip
+    equal = {KL: (2 + 12) / 4, SLOWER: (2 + 16) / 2, "a slow learner keeps nothing": more}
+    assert table.loc[[*equal], "difference"].to_dict() == pytest.approx(equal)
 
 
 # ---- what each method keeps

@@ -99,4 +99,4 @@ def test_the_page_of_the_committed_results_has_every_paper_in_the_readmes_order(
     reference = ROOT / "results" / "reference"
     text = html.unescape(page.build(ROOT / "papers", tmp_path, reference, tmp_path))
     assert re.findall(r'<article id="(\w+)">', text) == [*page.readme.METHODS, "study"]
-    assert "Focal weighting raises GRPO's pass@k at large k (equal steps)" in text
+    assert "Focal weighting raises GRPO's pass@k at large k (equal steps, " in text
