@@ -26,6 +26,7 @@ ACCURACY = ("natural", "pass@1")
 DIVERSITY = ("rare", "pass@64")  # the primary measure: noise on rare pass@256 is larger
 # of the natural prompts too: pass@8, and how many distinct right answers the most samples have
 FEW, ANSWERS = ("natural", "pass@8"), ("natural", "distinct_correct")
+ANSWERS_64 = ("natural", "distinct_correct of 64")  # at checkpoints with 64 samples
 GRPO, BASE = "GRPO", "base"
 RATE, LOWER = "lr 1e-5", "lr 3e-6"  # tables of the study: its rate, and GRPO's next lower one
 LOWER_GRPO = f"{GRPO} ({LOWER})"
@@ -58,7 +59,10 @@ def curves(counts: pd.DataFrame) -> dict[tuple[str, str], Runs]:
     UserError without a run of the base model, and where evaluations have different problems."""
     counts = counts.sort_values("problem_id", ignore_index=True)
     shares = percent(counts["c"].to_numpy(), counts["n"].to_numpy())
-    answers = counts["distinct"].where(counts["n"] == KS[-1]).to_numpy()
+    answers = {
+        measure: counts["distinct"].where(counts["n"] == n).to_numpy()
+        for (_, measure), n in ((ANSWERS, KS[-1]), (ANSWERS_64, KS[-2]))
+    }
     names, problems = counts["problem_id"].to_numpy(), {}
     points: dict[tuple, dict[int, dict]] = {}
     for (*run, step, benchmark), at in counts.groupby([*RUN, "step", "benchmark"]).indices.items():
@@ -66,7 +70,7 @@ def curves(counts: pd.DataFrame) -> dict[tuple[str, str], Runs]:
         require(same, "benchmark", benchmark, "its problems differ; compare one testbed")
         point = points.setdefault(tuple(run), {}).setdefault(int(step), {})
         point |= {(benchmark, f"pass@{k}"): shares[at, i] for i, k in enumerate(KS)}
-        point[benchmark, ANSWERS[1]] = answers[at]
+        point |= {(benchmark, measure): found[at] for measure, found in answers.items()}
     starts = {seed: steps[0] for (_, method, seed), steps in points.items() if method == BASE}
     found: dict[tuple[str, str], Runs] = {}
     for (table, method, seed), steps in points.items():

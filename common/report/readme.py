@@ -118,8 +118,14 @@ def week(papers: list[Paper], reference: Path) -> str:
 
 
 def _stored(folder: Path) -> pd.DataFrame:
+    """Return the rows of methods.csv that tables show: of a metric after the last step one set of
+    prompts, and at equal pass@1 the rare ones alone."""
     path = folder / "methods.csv"
-    return pd.read_csv(path) if path.exists() else NONE
+    if not path.exists():
+        return NONE
+    rows = pd.read_csv(path)
+    natural = (rows["reading"] == LAST) & (rows["metric"] != DIVERSITY[1])
+    return rows[natural | (rows["benchmark"] == DIVERSITY[0])]
 
 
 def public(runs: pd.DataFrame) -> str:
@@ -188,7 +194,7 @@ def method_lines(folder: Path, own: pd.DataFrame = NONE) -> list[list[str]]:
     """Return (name, METHODS_HEAD) of each method of a testbed at the study's rate: what it has
     beyond GRPO, and what its advantage reads. Those that keep most of rare pass@64 at equal pass@1
     come first. `own` are rows of methods that are not stored."""
-    stored, yours = pd.read_csv(folder / "methods.csv"), set(own["method"])
+    stored, yours = _stored(folder), set(own["method"])
     stored = stored[(stored["rate"] == RATE) & ~stored["method"].isin(yours)]
     stored = pd.concat([stored, own], ignore_index=True) if yours else stored
     equal = (stored["reading"] == EQUAL) & (stored["against"] == f"{GRPO} {RATE}")

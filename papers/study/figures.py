@@ -21,7 +21,16 @@ from common.results.files import write_csv
 from common.results.kept import files, unpacked
 from common.sweeps.declared import kept_counts
 from common.sweeps.plan import experiments, scales_of
-from papers.study.tables import CONFIRMATORY, EQUAL, LAST, RunsByMethod, controls, methods
+from papers.study.tables import (
+    CONFIRMATORY,
+    EQUAL,
+    LAST,
+    MORE,
+    MORE_EQUAL,
+    RunsByMethod,
+    controls,
+    methods,
+)
 
 TESTBEDS = {"study": "Subset-Countdown", "study_maze": "mazes with loops"}
 OWN = {"confirmatory": "Subset-Countdown, 240 problems"}  # and runs of scale=own
@@ -41,7 +50,7 @@ def draw(root: Path) -> None:
             write_csv(root / "confirmatory" / "hypotheses.csv", judged.verdicts)
         for home, lines in read(root, PARTS)[0].items():
             found = curves(unpacked(home, lines)[1])
-            table = methods(_as_long_as_grpo(found))
+            table = methods(_as_long_as_grpo(found), MORE, MORE_EQUAL)
             write_csv(home / "controls.csv", controls(found, CONFIRMATORY))
             write_csv(home / "methods.csv", table)
             keeps(DECLARED[home.name], table, home / "figures" / "keeps")

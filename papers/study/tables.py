@@ -17,6 +17,7 @@ from common.claims.gaps import MIN_SEEDS
 from common.comparison.frontier import (
     ACCURACY,
     ANSWERS,
+    ANSWERS_64,
     BASE,
     DEV,
     DIVERSITY,
@@ -45,6 +46,8 @@ METHODS = ["rate", "method", "reading", "against", "benchmark", "metric", *NUMBE
 METHODS += ["p_holm", "n_seeds"]
 LAST, EQUAL = "after the last step", "at equal pass@1"  # readings of METHODS
 MEASURES = (ACCURACY, DIVERSITY, FEW, ("natural", "pass@256"), ANSWERS)  # after the last step
+MORE = (*MEASURES, ("natural", "pass@64"))  # of the confirmatory study, as PROTOCOL.md has them
+MORE_EQUAL = (DIVERSITY, ("natural", "pass@64"), FEW, ANSWERS_64)
 
 
 @dataclass(frozen=True)
@@ -137,11 +140,13 @@ def _judged(a: Runs, b: Runs, control: Control) -> dict:
     return row | ({"low": low, "high": high} if known else {})
 
 
-def methods(found: RunsByMethod) -> pd.DataFrame:
+def methods(
+    found: RunsByMethod, last: Sequence = MEASURES, equal: Sequence = (DIVERSITY,)
+) -> pd.DataFrame:
     """Return METHODS: what each method at the study's rate has beyond GRPO at that rate and beyond
-    GRPO one rate lower, after the last step (MEASURES) and at equal pass@1 (DIVERSITY); the same of
-    GRPO's other rates; and what all of these have beyond the base model. `p_holm` is corrected over
-    the methods of one reading. Without enough seeds a row has no numbers."""
+    GRPO one rate lower, after the `last` step and at `equal` pass@1 (measures); the same of GRPO's
+    other rates; and what all of these have beyond the base model. `p_holm` is corrected over the
+    methods of one reading. Without enough seeds a row has no numbers."""
     names = [name for rate, name in found if rate == RATE and name != GRPO]
     asked = [(RATE, name) for name in names]
     own = [key for key in found if key[1] == GRPO and key[0] != RATE]
@@ -152,8 +157,8 @@ def methods(found: RunsByMethod) -> pd.DataFrame:
         (own, (RATE, GRPO)),
         ([key for key in (*asked, (RATE, GRPO), *own) if key in found], None),
     ):
-        readings = [(LAST, measure) for measure in MEASURES]
-        readings += [(EQUAL, DIVERSITY)] if against else []
+        readings = [(LAST, measure) for measure in last]
+        readings += [(EQUAL, measure) for measure in equal] if against else []
         for reading, measure in readings:
             part = []
             for rate, name in keys:

@@ -14,7 +14,7 @@ from common.comparison.confirmed import DECIDED, HYPOTHESES, PARTS, SEEDS, confi
 from common.comparison.gather import LAPTOP
 from common.comparison.spec import spec_of
 from common.config.files import REFERENCE
-from common.report.readme import hypotheses, own_methods
+from common.report.readme import hypotheses, method_lines, own_methods
 from common.results.kept import PROBLEMS, packed, write_part
 from common.sweeps.declared import parts
 from common.sweeps.plan import scales_of
@@ -86,6 +86,7 @@ def test_planted_effects_are_judged_on_nine_whole_seeds(tmp_path):
     assert set(controls.drop(passed)) == {"not run"}
     methods = pd.read_csv(folder / "methods.csv")
     assert set(methods["method"]) == {*LOSES, "GRPO"}
+    assert [line[0] for line in method_lines(folder)][-1] == "GRPO-N"
     assert (folder / "figures" / "keeps.png").exists()
     assert own_methods(tmp_path, tmp_path)[1] == []  # they are nobody's own
 

@@ -17,6 +17,7 @@ from common.claims.select import PER_PROBLEM, REFUSED, indexed
 from common.comparison.frontier import (
     ACCURACY,
     ANSWERS,
+    ANSWERS_64,
     AT_EQUAL,
     BASE,
     DEV,
@@ -105,6 +106,7 @@ def test_curves_start_at_the_base_model_of_their_own_seed():
         assert one.values[DIVERSITY] == pytest.approx(np.array([[100, 0], [100, 0], [0, 0]]))
         for of_256 in ("pass@256", ANSWERS[1]):
             assert np.isnan(one.values["rare", of_256]).all()  # of 64 samples
+        assert one.values["rare", ANSWERS_64[1]] == pytest.approx(np.ones((3, 2)))
         assert one.problems["rare"] == ("rare 0", "rare 1")
     assert found[LOWER, GRPO][2].values[ACCURACY][0] == pytest.approx([22, 40])
 
