@@ -148,20 +148,6 @@ def test_two_trainings_at_once_one_stopped_one_killed_and_resumed(mac, results, 
     assert verify(Path(mac.run("rlvr", "evaluate", *asked).strip())) == []
 
 
-@pytest.mark.sweep
-def test_the_smoke_scale_of_a_paper(mac, results):
-    """A worker trains its rows of seed 1 on the tiny model; the comparison follows."""
-    results.rename(results.with_name("smoke"))
-    words = ["paper=f_grpo", "scale=smoke", "seeds=1", "workers=1", f"results_dir={results.parent}"]
-    words += ["~scales.smoke.parts.simulation", "~scales.smoke.parts.theory"]
-    tiny = ",".join(f"'{word}'" for word in TINY)
-    mac.run("rlvr", "reproduce", *words, f"scales.smoke.sweeps.0.overrides=[{tiny}]")
-    smoke = results.with_name("smoke")
-    runs = sorted(mark.parent.name.partition("-")[0] for mark in smoke.glob("study/*/DONE"))
-    assert runs == ["base", "f_grpo", "grpo"]
-    assert (smoke / "f_grpo" / "comparison.md").exists()
-
-
 def test_programs_are_not_run(mac):
     """Nothing is read either."""
     code, _, error = mac.start("rlvr", "verify", "verifier=code").end()

@@ -12,9 +12,9 @@ from common.claims.select import indexed
 from common.comparison.frontier import DEV, at_equal_accuracy, pass_at_k_rows
 from common.comparison.gather import NAMED
 from common.config.files import ROOT, STUDY
+from common.config.rows import rows, stated
 from common.results import provenance
 from common.results.kept import LINE, files, lines_of, unpacked
-from common.sweeps.plan import runs_of, scales_of
 
 SEEDS = 9  # verdicts are given on nine whole seeds, not before
 HYPOTHESES = ROOT / "papers" / STUDY / "hypotheses.yaml"
@@ -40,27 +40,27 @@ class Confirmed:
     left_out: list[str]  # messages
 
 
-def confirmed(root: Path, parts: str, stated: list[Claim]) -> Confirmed:
+def confirmed(root: Path, parts: str, claims: list[Claim]) -> Confirmed:
     """Judge claims on the runs of `parts` that are kept below `root`. A part with fewer than SEEDS
     whole seeds is not read."""
-    selectors = [one for claim in stated if claim.laptop for one in claim.laptop.selectors]
+    selectors = [one for claim in claims if claim.laptop for one in claim.laptop.selectors]
     tables = sorted({str(one.get("table", "")) for one in selectors})
     whole, said = read(root, parts)
-    rows, counts, runs, areas = [], [], [], {}
+    found, counts, runs, areas = [], [], [], {}
     for home, lines in whole.items():
         of_runs, drawn = (x[~x["benchmark"].str.startswith(DEV)] for x in unpacked(home, lines))
         equal, behind = at_equal_accuracy(drawn, tables)
-        rows += [pass_at_k_rows(of_runs, drawn), equal]
+        found += [pass_at_k_rows(of_runs, drawn), equal]
         counts.append(drawn)
         runs.append(lines.drop_duplicates("run_id")[[*NAMED, "commit"]])
         areas |= behind
-    if not rows:
+    if not found:
         none = pd.DataFrame()
         runs = pd.DataFrame(columns=provenance.COLUMNS)
         return Confirmed(none, none, runs, "; ".join(said), [])
     index = replace(indexed(pd.concat(counts, ignore_index=True)), areas=areas)
-    of_laptop = {LAPTOP: pd.concat(rows, ignore_index=True)}
-    verdicts, gaps, left_out = judge.judge(stated, of_laptop, {LAPTOP: index})
+    of_laptop = {LAPTOP: pd.concat(found, ignore_index=True)}
+    verdicts, gaps, left_out = judge.judge(claims, of_laptop, {LAPTOP: index})
     about = {"scope": LAPTOP, "state": "reference", "detail": "results/reference keeps its counts"}
     kept = pd.concat(runs, ignore_index=True).assign(**about)
     kept = kept.reindex(columns=provenance.COLUMNS)
@@ -70,14 +70,14 @@ def confirmed(root: Path, parts: str, stated: list[Claim]) -> Confirmed:
 def read(root: Path, parts: str) -> tuple[dict[Path, pd.DataFrame], list[str]]:
     """Return (the kept lines of the parts that have SEEDS whole seeds, by testbed; how many seeds
     of each part are whole)."""
-    config = scales_of(STUDY, "scale=confirmatory")
+    declared = stated(STUDY)["scales"]["confirmatory"]["sweeps"]
     whole, said = dict[Path, list[pd.DataFrame]](), []
     for part in parts:
-        sweeps = [one for one in config.sweeps if one.part == part]
-        home = root / runs_of(config, sweeps[0])[0].paper
-        begun = any(path.name.startswith(f"{part}-") for path in files(home))
-        planned = [x for one in sweeps for x in runs_of(config, one)] if begun else []
-        lines = whole_seeds(home, {(x.table, x.label) for x in planned})
+        sweeps = [one for one in declared if one["part"] == part]
+        (testbed,) = {x for one in sweeps for x in one["overrides"] if x.startswith("paper=")}
+        home = root / testbed.removeprefix("paper=")
+        planned = {(one["table"], rows(STUDY)[x]["label"]) for one in sweeps for x in one["rows"]}
+        lines = whole_seeds(home, planned)
         seeds = lines["seed"].nunique()
         said.append(f"part {part}: {seeds} of {SEEDS} seeds are whole")
         if seeds >= SEEDS:
@@ -85,26 +85,26 @@ def read(root: Path, parts: str) -> tuple[dict[Path, pd.DataFrame], list[str]]:
     return {home: pd.concat(of, ignore_index=True) for home, of in whole.items()}, said
 
 
-def whole_seeds(home: Path, rows: set[tuple[str, str]]) -> pd.DataFrame:
-    """Return the kept lines of `rows` (table, method) of each seed that has all of them from one
-    base model."""
+def whole_seeds(home: Path, planned: set[tuple[str, str]]) -> pd.DataFrame:
+    """Return the kept lines of the `planned` rows (table, method) of each seed that has all of them
+    from one base model."""
     kept = [pd.DataFrame(columns=LINE), *map(lines_of, files(home))]
     kept = pd.concat(kept, ignore_index=True)
-    asked = [row in rows for row in zip(kept["table"], kept["method"], strict=True)]
+    asked = [row in planned for row in zip(kept["table"], kept["method"], strict=True)]
     kept = kept[pd.Series(asked, kept.index, dtype=bool)]
     whole = {
         seed: lines
         for (seed, _), lines in kept.groupby(["seed", "base"], sort=False)
-        if rows == set(zip(lines["table"], lines["method"], strict=True))
+        if planned == set(zip(lines["table"], lines["method"], strict=True))
     }
     return pd.concat(whole.values() or [kept[:0]], ignore_index=True)
 
 
-def of_paper(root: Path, stated: list[Claim]) -> list[Confirmed]:
+def of_paper(root: Path, claims: list[Claim]) -> list[Confirmed]:
     """Return what the whole seeds say of a paper's claims: of those that hypotheses decide, with
     the correction over all hypotheses, and of the others."""
-    names = [claim.id for claim in stated if claim.id in DECIDED]
-    found = [confirmed(root, "AB", [claim for claim in stated if claim.id not in names])]
+    names = [claim.id for claim in claims if claim.id in DECIDED]
+    found = [confirmed(root, "AB", [claim for claim in claims if claim.id not in names])]
     declared = confirmed(root, PARTS, load(HYPOTHESES)) if names else found[0]
     if names and len(declared.verdicts):
         verdicts, gaps = declared.verdicts.set_index("id"), declared.gaps.set_index("claim")

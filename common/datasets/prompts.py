@@ -89,8 +89,13 @@ def fresh(*, size: int, draw: dict, apart_from: list) -> list[Prompt]:
     """Return the first `size` prompts that the task's function `draw` gives and no set of
     `apart_from` has, by their text; both are nodes as in configs/data, `draw` without its size."""
     seen = {prompt.text for node in apart_from for prompt in resolve(node, "apart_from")()}
-    drawn = resolve(draw | {"size": size + len(seen)}, "draw")()
-    return [prompt for prompt in drawn if prompt.text not in seen][:size]
+    wanted = size
+    while True:  # a larger draw begins with the same prompts
+        drawn = resolve(draw | {"size": wanted}, "draw")()
+        found = [prompt for prompt in drawn if prompt.text not in seen]
+        if len(found) >= size:
+            return found[:size]
+        wanted += size - len(found)
 
 
 OTHERS = {  # what is given instead of JSON lines: how it is known, and pandas' reader for it

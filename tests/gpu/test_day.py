@@ -82,7 +82,7 @@ def test_what_is_missing_is_said_before_any_compute():
 
 def test_the_ladder_waits_for_its_gate_and_goes_on(day, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(gpu_day, "START", (99.0, 100.0))
-    with refuses("parts that failed", 3):
+    with refuses("parts that failed", 1):
         day("programme=ladder")  # no base model is so good
     assert "FAILED" in capsys.readouterr().out
     monkeypatch.setattr(gpu_day, "START", (0.0, 100.0))
@@ -90,5 +90,5 @@ def test_the_ladder_waits_for_its_gate_and_goes_on(day, tmp_path, capsys, monkey
     assert "FAILED" not in capsys.readouterr().out
     found = pd.read_csv(tables / "methods.csv")
     asked = found[(found.method == "F-GRPO (gamma=0.5)") & (found.against == "GRPO lr 1e-5")]
-    assert set(asked.n_seeds) >= {3}
-    assert len(list((tmp_path / "smoke" / "study_ladder").glob("*/DONE"))) == 9
+    assert set(asked.n_seeds) >= {1}
+    assert len(list((tmp_path / "smoke" / "study_ladder").glob("*/DONE"))) == 3
