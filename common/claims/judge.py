@@ -157,6 +157,7 @@ def judge(
     averages: dict[str, list[str]] | None = None,
     *,
     spread: float = 1.0,
+    declared: bool = False,
 ) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
     """Return (the verdict on each claim in each scope, with its numbers and runs; the comparisons
     behind the verdicts, GAPS; a message for each claim that is left out, because a selector is
@@ -164,7 +165,8 @@ def judge(
 
     rows: scope -> result rows (results/columns.py; published tables lack the last columns); counts:
     scope -> PER_PROBLEM; averages: a printed mean -> its benchmarks, used for cluster rows; spread:
-    what the assumed spread over seeds is multiplied by.
+    what the assumed spread over seeds is multiplied by; declared: Holm's correction counts all
+    claims, with p = 1 where one has not run.
     """
     measured: dict[str, dict[str, Measured]] = {scope: {} for scope in rows}
     ambiguous: dict[str, str] = {}
@@ -182,7 +184,7 @@ def judge(
     decided, gaps = {}, []
     for scope, found in measured.items():
         known = {name: x for name, x in found.items() if name not in ambiguous}
-        decided[scope], behind = _decide(scope, known)
+        decided[scope], behind = _decide(scope, known, declared)
         gaps += behind
         for claim in (one for one in claims if one.premise in decided[scope]):
             first, own = decided[scope][claim.premise][0], decided[scope].get(claim.id)
@@ -250,10 +252,10 @@ def _evidence(claim: Claim, scope: str, find: Find, spread: float) -> Measured:
     return Evidence(claim.family, form, form.gaps(values, **how), whole)
 
 
-def _decide(scope: str, measured: dict[str, Measured]) -> tuple[dict, list[dict]]:
+def _decide(scope: str, measured: dict[str, Measured], declared: bool) -> tuple[dict, list[dict]]:
     """Return (claim -> verdict, numbers and runs; a row for each comparison) of one scope."""
     known = {name: x for name, x in measured.items() if isinstance(x, Evidence)}
-    corrected = _corrected(known)
+    corrected = _corrected(known, missing=len(measured) - len(known) if declared else 0)
     decided, rows = {}, []
     for name, x in measured.items():
         if not isinstance(x, Evidence):
@@ -296,9 +298,10 @@ def _partial(ps: Sequence[float], n: int) -> float:
     return min(1.0, (len(ps) - n + 1) * sorted(ps)[n - 1])
 
 
-def _corrected(known: dict[str, Evidence]) -> dict[str, dict[str, float]]:
-    """Return p of each claim, uncorrected and corrected in its family; NaN without a test."""
-    lines = []
+def _corrected(known: dict[str, Evidence], missing: int) -> dict[str, dict[str, float]]:
+    """Return p of each claim, uncorrected and corrected in its family; NaN without a test.
+    `missing` claims of the family `primary` have p = 1."""
+    lines = [(f"{i} missing", PRIMARY, 1.0) for i in range(missing)]
     for name, x in known.items():
         tested = any(gap.parts or gap.single for gap in x.gaps)
         lines.append((name, x.family, x.p if tested else np.nan))

@@ -192,6 +192,7 @@ def at_equal_accuracy(counts: pd.DataFrame, tables: Sequence[str]) -> tuple[pd.D
     started = counts["seed"].isin(counts.loc[counts["method"] == BASE, "seed"])
     runs = curves(counts[started & counts["benchmark"].isin((ACCURACY[0], benchmark))])
     model, rows, behind = counts["model"].iloc[0], [], {}
+    ids = counts.drop_duplicates(RUN).set_index(RUN).get("run_id", pd.Series(dtype=object))
     for table, found in named.items():
         places = [(LOWER, GRPO) if x == LOWER_GRPO else (RATE, x) for x in found.groups()]
         if any(place not in runs for place in places):
@@ -201,10 +202,11 @@ def at_equal_accuracy(counts: pd.DataFrame, tables: Sequence[str]) -> tuple[pd.D
         name = f"{metric} from +{LEVELS[0]} to +{LEVELS[-1]} points of {' '.join(ACCURACY)}"
         if not able:
             name += f" ({REFUSED}: {len(sides[0])} seeds reach enough levels)"
-        for method, side, of in zip(found.groups(), sides, pair, strict=True):
+        for method, side, of, place in zip(found.groups(), sides, pair, places, strict=True):
             for seed in side if able else of:
                 value = side[seed].mean if able else np.nan
                 at = dict(table=table, model=model, method=method, benchmark=benchmark, seed=seed)
+                at["run_id"] = ids.get((*place, seed))
                 rows.append(at | dict(metric=name, k=64, value=value, unit="percent", step=0))
                 if able:
                     area = side[seed]

@@ -56,9 +56,10 @@ LADDER += [(RATE, "IAC"), (RATE, "Power (alpha=2)")]
 LADDER_HEAD = ["parameters", "row", "seeds", "pass@1, above the base"]
 LADDER_HEAD += ["rare pass@64, above the base"]
 LADDER_HEAD += ["pass@1, beyond GRPO", "rare pass@64, beyond GRPO", "the same at equal pass@1"]
-DECLARED = {"confirmatory": "Countdown, declared", "confirmatory_maze": "mazes, declared"}
-TESTBEDS = DECLARED | {"study": "Countdown, exploratory", "study_maze": "mazes, exploratory"}
+TESTBEDS = {"confirmatory": "Countdown, declared", "confirmatory_maze": "mazes, declared"}
+TESTBEDS |= {"study": "Countdown, exploratory", "study_maze": "mazes, exploratory"}
 CONTROLLED = ("passes", "open", "fails", "identical", "not run")
+WORDS = ("more", "practically equal", "identical", "unclear", "less", "not measured")
 EQUIVALENT = 2.0  # points; both ends of an interval that says "practically equal" lie within
 SHOWN = ("holds", "fails", "inconclusive", "mechanism not engaged", "not run")
 
@@ -68,7 +69,7 @@ def answers(papers: list[Paper], reference: Path) -> str:
     for and that a small model's training decides. Below it: which methods keep more diversity at
     equal pass@1 than GRPO one rate lower."""
     found = {one.name: one for one in papers}
-    lines, keeps = [], {}
+    lines, keeps, seeds = [], {word: [] for word in WORDS}, set()
     for name, method in METHODS.items():
         gaps = pd.read_csv(reference / name / "gaps.csv")
         metrics = gaps.groupby(["claim", "scope"])["metric"].first()
@@ -84,11 +85,13 @@ def answers(papers: list[Paper], reference: Path) -> str:
             lines.append([link, claim.headline, printed, here, f"**{word}**"])
             link = ""
         known = (_rows(_stored(reference / folder), method) for folder in ("confirmatory", "study"))
-        word = _in_words(next(filter(len, known))).split(" / ")[-1]
-        keeps.setdefault(word, []).append(method)
-    said = "; ".join(f"{word}: {', '.join(names)}" for word, names in keeps.items())
-    lower = "At equal pass@1, rare pass@64 against GRPO at a third of the learning rate"
-    below = textwrap.fill(f"{lower} - {said}.", 120, break_on_hyphens=False)
+        mine = next(filter(len, known))
+        keeps[_in_words(mine).split(" / ")[-1]].append(method)
+        seeds.add(int(mine.loc[(EQUAL, DIVERSITY[1], f"{GRPO} {LOWER}"), "n_seeds"]))
+    said = "; ".join(f"{word}: {', '.join(names)}" for word, names in keeps.items() if names)
+    span = " to ".join(map(str, dict.fromkeys((min(seeds - {0}), max(seeds)))))
+    lower = "Rare pass@64 kept at equal pass@1, against GRPO at a third of the learning rate"
+    below = textwrap.fill(f"{lower} ({span} seeds) - {said}.", 120, break_on_hyphens=False)
     return f"{markdown(HEAD, lines, 'lllll')}\n{below}\n"
 
 
@@ -211,7 +214,7 @@ def own_methods(root: Path, reference: Path) -> tuple[list[list[str]], list[str]
     """Return the `method_lines` of Countdown, including the runs below `root` (the scale `own`),
     and a sentence on each of these."""
     found, said = _stored(root / "confirmatory"), []
-    declared = {GRPO, *_stored(reference / "confirmatory")["method"]}
+    declared = {row["label"] for row in rows_of(STUDY).values()}
     own = found[(found["rate"] == RATE) & ~found["method"].isin(declared)]
     for method, mine in own.groupby("method", sort=False):
         equal, lower = _in_words(_rows(mine, method)).partition(" / ")[::2]

@@ -53,7 +53,9 @@ def write_part(folder: Path, name: str, lines: pd.DataFrame, problems: pd.DataFr
 
 
 def files(folder: Path, seed: int | str = "*") -> list[Path]:
-    return sorted({*folder.glob(f"*-s{seed}.csv.gz"), *folder.glob(f"*-s{seed}-*.csv.gz")})
+    """Return the files of a seed, or of all, in the order in which each seed's were written."""
+    found = {*folder.glob(f"*-s{seed}.csv.gz"), *folder.glob(f"*-s{seed}-*.csv.gz")}
+    return sorted(found, key=lambda path: (len(path.name), path.name))
 
 
 @cache

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.claims.file import load
-from common.comparison.confirmed import HYPOTHESES, PARTS, confirmed, read
-from common.comparison.frontier import ACCURACY, DIVERSITY, GRPO, RATE, curves
+from common.comparison.confirmed import PARTS, hypotheses, read
+from common.comparison.frontier import ACCURACY, BASE, DIVERSITY, GRPO, RATE, curves
 from common.comparison.gather import LAPTOP, gather, gathered
+from common.config.files import STUDY
+from common.config.rows import rows
 from common.palette import GREY, look
 from common.plotting import panels, save
 from common.results.files import write_csv
@@ -44,7 +45,7 @@ def draw(root: Path) -> None:
         if table is not None:
             keeps(task, table, root / name / "figures" / "keeps")
     if files(root / "confirmatory"):
-        judged = confirmed(root, PARTS, load(HYPOTHESES))
+        judged = hypotheses(root)
         print("; ".join([judged.said, *judged.left_out]))
         if len(judged.verdicts):
             write_csv(root / "confirmatory" / "hypotheses.csv", judged.verdicts)
@@ -69,7 +70,9 @@ def tabulate(results: Path, name: str, root: Path) -> pd.DataFrame | None:
     counts = one.counts
     if name in OWN:
         own = experiments(scales_of("study", "scale=own", f"results_dir={root}"))
-        counts = pd.concat([counts, kept_counts(own)], ignore_index=True)
+        # of the declared rows nothing is shown before nine seeds are whole
+        declared = {row["label"] for row in rows(STUDY).values()} - {GRPO, BASE}
+        counts = pd.concat([counts[~counts["method"].isin(declared)], kept_counts(own)])
     found = curves(counts)
     table = methods(found)
     write_csv(root / name / "controls.csv", controls(found))
@@ -79,9 +82,12 @@ def tabulate(results: Path, name: str, root: Path) -> pd.DataFrame | None:
 
 def _as_long_as_grpo(found: RunsByMethod) -> RunsByMethod:
     """Leave out rows at the study's rate that train for fewer steps than GRPO there."""
-    last = {key: {run.steps[-1] for run in of.values()} for key, of in found.items()}
-    ends = last[RATE, GRPO]
-    return {key: of for key, of in found.items() if key[0] != RATE or last[key] == ends}
+    grpo = {seed: run.steps[-1] for seed, run in found[RATE, GRPO].items()}
+    return {
+        key: of
+        for key, of in found.items()
+        if key[0] != RATE or all(run.steps[-1] >= grpo.get(seed, 0) for seed, run in of.items())
+    }
 
 
 def keeps(task: str, table: pd.DataFrame, path: Path) -> None:

@@ -9,8 +9,9 @@ import pytest
 from pandas.testing import assert_frame_equal
 
 from common.claims.file import load
+from common.comparison import confirmed
 from common.comparison.compare import assess
-from common.comparison.confirmed import DECIDED, HYPOTHESES, PARTS, SEEDS, confirmed
+from common.comparison.confirmed import DECIDED, HYPOTHESES, SEEDS, of_paper
 from common.comparison.gather import LAPTOP
 from common.comparison.spec import spec_of
 from common.config.files import REFERENCE
@@ -26,9 +27,9 @@ SETS, SIZE = ("natural", "rare", "dev_natural", "dev_rare"), 60
 STEPS = range(0, 11)
 
 
-def keep(root, seeds, bases=lambda seed: str(seed), part="A"):
-    """Kept runs of part A: the natural success rate rises by 2.4 points a step, the rare one falls
-    by up to 90 %."""
+def keep(root, seeds, bases=lambda seed: str(seed), part="A", rises=None):
+    """Kept runs of part A: the natural success rate rises by 2.4 points a step, or by what `rises`
+    says of a method, and the rare one falls by up to 90 %."""
     problems = pd.DataFrame(
         [(name, f"p{i:02}") for name in SETS for i in range(SIZE)], columns=PROBLEMS
     )
@@ -36,12 +37,13 @@ def keep(root, seeds, bases=lambda seed: str(seed), part="A"):
         if x.seed not in seeds:
             continue
         rng, at = np.random.default_rng(crc32(x.run_id.encode())), []
+        up = (rises or {}).get(x.label, 0.024)
         for step in [0] if x.optim.steps == 0 else STEPS[1:]:
             n = 256 if step in (0, STEPS[-1]) else 64
             for name in SETS:
                 rare = name.endswith("rare")
                 left = 0.03 * (1 - 0.56 * LOSES.get(x.label, 1.0) * step / STEPS[-1])
-                c = rng.binomial(n, left if rare else 0.3 + 0.024 * step, SIZE)
+                c = rng.binomial(n, left if rare else 0.3 + up * step, SIZE)
                 own = dict(step=step, benchmark=name, n=n, c=c, distinct=c.clip(max=3))
                 at.append(pd.DataFrame(own | {"problem_id": problems["problem_id"][:SIZE]}))
         rows = pd.DataFrame(
@@ -55,7 +57,7 @@ def keep(root, seeds, bases=lambda seed: str(seed), part="A"):
 
 
 def verdicts(root):
-    found = confirmed(root, PARTS, load(HYPOTHESES))
+    found = confirmed.hypotheses(root)
     return found.verdicts, found.said
 
 
@@ -113,15 +115,45 @@ def test_nine_whole_seeds_decide_a_papers_claims_instead_of_the_exploratory_runs
     declared = [name for name in verdicts.index if name in DECIDED]
     assert len(declared) == 3
     assert told[[*new, *declared]].all()
-    judged = confirmed(tmp_path, PARTS, load(HYPOTHESES)).verdicts.set_index("id")
+    judged = confirmed.hypotheses(tmp_path).verdicts.set_index("id")
     for name in declared:  # with the correction over all hypotheses
         same = [LAPTOP, "laptop_numbers"]
         assert verdicts.loc[name, same].equals(judged.loc[DECIDED[name], same]), name
         assert gaps.loc[name, "metric"].endswith("points of natural pass@1")
+        assert verdicts.loc[name, "laptop_state"] == "reference"
     others = [x for x in before.index.difference([*new, *declared]) if of(before.loc[x], runs)]
     assert others  # they read a row that the confirmatory runs lack
     columns = [LAPTOP, "laptop_numbers", "laptop_runs"]
     assert_frame_equal(verdicts.loc[others, columns], before.loc[others, columns])
+
+
+@pytest.mark.sweep
+def test_a_hypothesis_decides_a_papers_claim_also_where_it_is_refused_or_says_the_opposite(
+    tmp_path,
+):
+    """F-GRPO's pass@1 rises by too few levels to be read at equal pass@1."""
+    keep(tmp_path, range(10, 19), rises={"F-GRPO (gamma=0.5)": 0.005})
+    keep(tmp_path, range(10, 19), bases=lambda seed: f"another {seed}", part="B")
+
+    def decided(paper):
+        found = of_paper(tmp_path, load(HYPOTHESES.parents[1] / paper / "claims.yaml"))
+        tables = [x.verdicts.set_index("id") for x in found]
+        return tables, [x.gaps["claim"].tolist() for x in found]
+
+    (_, f_grpo), (_, behind) = decided("f_grpo")
+    assert f_grpo["laptop"].unique().tolist() == ["inconclusive"]
+    assert len(f_grpo) == 3
+    assert behind == []
+    (own, two_stage), (_, behind) = decided("two_stage")
+    assert two_stage["laptop"].to_dict() == {"matched_n": "fails"}
+    assert behind == ["matched_n"]
+    assert "fig2_turn" not in own.index  # it is on a step of a shorter run
+    found, said = verdicts(tmp_path)
+    assert f"part B: 0 of {SEEDS}" in said  # its base models are others than part A's
+    holm = found.set_index("id")["laptop_numbers"].str.extract("Holm p ([^,]+)")[0]
+    gaps = confirmed.hypotheses(tmp_path).gaps.drop_duplicates("claim").set_index("claim")
+    least = gaps["p_claim"].idxmin()
+    assert float(holm[least]) == pytest.approx(12 * gaps["p_claim"].min(), rel=0.05)
 
 
 def of(verdict, runs) -> set[int]:
