@@ -75,21 +75,20 @@ def hypotheses(root: Path) -> Confirmed:
 
 def read(root: Path, parts: str) -> tuple[dict[Path, pd.DataFrame], list[str]]:
     """Return (the kept lines of the parts that have SEEDS whole seeds, by testbed; how many seeds
-    of each part are whole). All parts of a testbed and seed start from one base model: that of the
-    first part with this seed."""
+    of each part are whole). A later part of a testbed counts with the seeds of its first part, from
+    the same base models."""
     declared = stated(STUDY)["scales"]["confirmatory"]["sweeps"]
     whole, said = dict[Path, list[pd.DataFrame]](), []
     bases = dict[tuple, str]()  # (testbed, seed) -> the base model
     for part in parts:
         sweeps = [one for one in declared if one["part"] == part]
-        (testbed,) = {x for one in sweeps for x in one["overrides"] if x.startswith("paper=")}
-        home = root / testbed.removeprefix("paper=")
+        (name,) = {x for one in sweeps for x in one["overrides"] if x.startswith("paper=")}
+        home = root / name.removeprefix("paper=")
         planned = {(one["table"], rows(STUDY)[x]["label"]) for one in sweeps for x in one["rows"]}
-        found = [
-            lines
-            for (seed, base), lines in whole_seeds(home, planned)
-            if base == bases.setdefault((home, seed), base)
-        ]
+        there = whole_seeds(home, planned)
+        if all(testbed != home for testbed, _ in bases):
+            bases |= {(home, seed): base for (seed, base), _ in reversed(there)}
+        found = [lines for (seed, base), lines in there if bases.get((home, seed)) == base]
         said.append(f"part {part}: {len(found)} of {SEEDS} seeds are whole")
         if len(found) >= SEEDS:
             whole.setdefault(home, []).extend(found)
