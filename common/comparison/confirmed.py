@@ -79,16 +79,16 @@ def read(root: Path, parts: str) -> tuple[dict[Path, pd.DataFrame], list[str]]:
     the same base models."""
     declared = stated(STUDY)["scales"]["confirmatory"]["sweeps"]
     whole, said = dict[Path, list[pd.DataFrame]](), []
-    bases = dict[tuple, str]()  # (testbed, seed) -> the base model
+    bases = dict[Path, dict[int, str]]()  # testbed -> the base model of each seed
     for part in parts:
         sweeps = [one for one in declared if one["part"] == part]
         (name,) = {x for one in sweeps for x in one["overrides"] if x.startswith("paper=")}
         home = root / name.removeprefix("paper=")
         planned = {(one["table"], rows(STUDY)[x]["label"]) for one in sweeps for x in one["rows"]}
         there = whole_seeds(home, planned)
-        if all(testbed != home for testbed, _ in bases):
-            bases |= {(home, seed): base for (seed, base), _ in reversed(there)}
-        found = [lines for (seed, base), lines in there if bases.get((home, seed)) == base]
+        own = {seed: base for (seed, base), _ in reversed(there)}
+        base_of = bases.setdefault(home, own)  # of its first part
+        found = [lines for (seed, base), lines in there if base_of.get(seed) == base]
         said.append(f"part {part}: {len(found)} of {SEEDS} seeds are whole")
         if len(found) >= SEEDS:
             whole.setdefault(home, []).extend(found)
