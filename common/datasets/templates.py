@@ -135,9 +135,14 @@ def llama(system: str | None, user: str) -> str:
     """Return the text for Llama 3.2 Instruct. F-GRPO Table 8 prints "Today Date: [date]"; the fixed
     date and the blank line before the system prompt come from the model's own template."""
     head = f"Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n{system or ''}"
+    return _headed(head, user)
+
+
+def _headed(system: str, user: str) -> str:
+    """Return the two turns in Llama 3's header tokens, and the begin of the answer's."""
     turns = "".join(
         f"<|start_header_id|>{role}<|end_header_id|>\n\n{said}<|eot_id|>"
-        for role, said in (("system", head), ("user", user))
+        for role, said in (("system", system), ("user", user))
     )
     return f"<|begin_of_text|>{turns}<|start_header_id|>assistant<|end_header_id|>\n\n"
 
@@ -158,11 +163,7 @@ def cwm(system: str | None, user: str) -> str:
     at 7930e02): Llama 3's header tokens without a date. The system prompt starts with the words
     that turn reasoning on and replace HELPFUL. The text opens the thought."""
     more = "" if system in (None, HELPFUL) else f"\n\n{system}"
-    turns = "".join(
-        f"<|start_header_id|>{role}<|end_header_id|>\n\n{said.strip()}<|eot_id|>"
-        for role, said in (("system", CWM_REASONS + more), ("user", user))
-    )
-    return f"<|begin_of_text|>{turns}<|start_header_id|>assistant<|end_header_id|>\n\n<think>\n"
+    return _headed((CWM_REASONS + more).strip(), user.strip()) + "<think>\n"
 
 
 WORDS = (bare, helpful, boxed_system, boxed_user, think_tags, simple_evals, simple_evals_boxed)

@@ -92,8 +92,8 @@ class Assumptions:
 
 
 @cache
-def assumptions(path: Path = FILE) -> Assumptions:
-    return strict(Assumptions, read(path))
+def assumptions() -> Assumptions:
+    return strict(Assumptions, read(FILE))
 
 
 def model_size(x: Experiment, a: Assumptions) -> Size:

@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pandas as pd
 
+from common.metrics.passk import mean_and_stderr
 from common.results.files import read_jsonl
 
 CASES, METHODS = "AMC 2023", ("GRPO", "GRPO-N")  # the benchmark and methods of Fig. 3
 OUTPUT = re.compile(r"```output\s*\n(.*?)(?:```|\Z)", re.DOTALL)  # as Qwen2.5-Math writes it
 CODE = re.compile(r"```python\b")
 FAULT = re.compile(r"\b[A-Za-z]*(?:Error|Exception)\b")
-COUNTS = {"code": "pieces", "erroneous_code": "pieces"}
+COUNTS = ["code", "erroneous_code"]
 
 
 def samples(root: Path, rows: pd.DataFrame) -> pd.DataFrame:
@@ -43,17 +44,17 @@ def code_rows(root: Path, rows: pd.DataFrame) -> pd.DataFrame:
     drawn = samples(root, rows)
     if drawn.empty:
         return drawn
-    drawn[list(COUNTS)] = [pieces(text) for text in drawn["response"]]
+    drawn[COUNTS] = [pieces(text) for text in drawn["response"]]
     key = ["table", "model", "method", "seed", "step", "run_id"]
     found = []
     for names, run in drawn.groupby(key, sort=False, dropna=False):
-        means = run.groupby("problem_id")[list(COUNTS)].mean()
+        means = run.groupby("problem_id")[COUNTS].mean()
         about = dict(zip(key, names, strict=True)) | {"benchmark": CASES}
         about |= {"table": f"{names[0]}, samples", "n_problems": len(means)}
         about |= {"n_samples": len(run) // len(means)}
-        errors = means.std() / len(means) ** 0.5 if len(means) > 1 else dict.fromkeys(COUNTS)
+        numbers = zip(COUNTS, *mean_and_stderr(means.to_numpy()), strict=True)
         found += [
-            about | {"metric": one, "value": means[one].mean(), "stderr": errors[one], "unit": unit}
-            for one, unit in COUNTS.items()
+            about | {"metric": metric, "value": value, "stderr": stderr, "unit": "pieces"}
+            for metric, value, stderr in numbers
         ]
     return pd.DataFrame(found)

@@ -159,9 +159,8 @@ def cumulative(pooled: dict, active, shares: list[float]):
     """Return Fig. 3's curve for each mean, over all tokens and over the active ones."""
     rows = []
     for mean, tokens, c in subsets(pooled, active):
-        held = cumulative_contribution(c, shares)
-        rows.append(pd.DataFrame({"share": shares, "contribution": held, "n": len(c)}))
-        rows[-1] = rows[-1].assign(mean=mean, tokens=tokens)
+        held = {"share": shares, "contribution": cumulative_contribution(c, shares), "n": len(c)}
+        rows.append(pd.DataFrame(held | {"mean": mean, "tokens": tokens}))
     return pd.concat(rows, ignore_index=True)
 
 

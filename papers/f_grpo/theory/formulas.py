@@ -8,6 +8,8 @@ correct, B = sampled & ~correct, U = ~sampled. How p moves over many steps is no
 simulation of App. J, whose update rule also differs from Eq. 7.
 """
 
+import sys
+from bisect import bisect_left
 from typing import NamedTuple
 
 import numpy as np
@@ -60,16 +62,11 @@ def peak_group_size(mu_pos: float, tau: float) -> Peak:
     a, b = mu_pos - tau, 1 - mu_pos
     log_a, log_b = np.log1p(-b / (1 - tau)), np.log1p(-a / (1 - tau))  # log(a/c), log(b/c)
 
-    def rises(N: int) -> bool:
-        return (1 - a) * np.exp(N * log_a) + (1 - b) * np.exp(N * log_b) > tau
+    def falls(N: int) -> bool:
+        return (1 - a) * np.exp(N * log_a) + (1 - b) * np.exp(N * log_b) <= tau
 
-    low, high = 0, 1  # rises(0) always holds: (1 - a) + (1 - b) - tau = 1
-    while rises(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if rises(middle) else (low, middle)
-    return Peak(high, float(pr_tail_miss(mu_pos, tau, high)))
+    N = bisect_left(range(sys.maxsize), True, key=falls)
+    return Peak(N, float(pr_tail_miss(mu_pos, tau, N)))
 
 
 # Sections 2.3 and 3.2: one update of a categorical policy

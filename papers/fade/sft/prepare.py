@@ -9,7 +9,6 @@ row group (BATCH rows) and the problems that OpenCodeReasoning-2 points to (abou
 """
 
 import json
-import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -23,7 +22,7 @@ from pydantic import Field
 from common.config.resolve import resolve
 from common.datasets.hub import snapshot
 from common.errors import UserError, require
-from common.results.files import write_json
+from common.results.files import write_json, writing
 from papers.fade.sft import sources
 
 BATCH = 256  # rows of a row group
@@ -119,9 +118,7 @@ def write_part(path: Path, conversations: Iterator[list[dict]]) -> None:
 
     turn = pa.struct([("role", pa.string()), ("content", pa.string())])
     schema = pa.schema([("messages", pa.list_(turn))])
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.tmp")
-    with pq.ParquetWriter(temporary, schema) as writer:
+    with writing(path) as file, pq.ParquetWriter(file, schema) as writer:
         group = []
         for messages in conversations:
             group.append({"messages": messages})
@@ -129,9 +126,6 @@ def write_part(path: Path, conversations: Iterator[list[dict]]) -> None:
                 writer.write_table(pa.Table.from_pylist(group, schema))
                 group = []
         writer.write_table(pa.Table.from_pylist(group, schema))
-    with open(temporary, "rb") as file:
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
 
 
 class Problems:

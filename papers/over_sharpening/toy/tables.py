@@ -32,7 +32,6 @@ from papers.over_sharpening.toy.formulas import (
     weight_table,
 )
 
-KEYS = ["optimizer", "G", "estimator", "alpha", "mu", "lr"]
 DRAWN = ["siamese_high", "siamese_mid", "siamese_low", "p_winner"]
 SHOWN = ["p_cat", "p_persian", "siamese_high", "siamese_mid", "siamese_low"]
 
