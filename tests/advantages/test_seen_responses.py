@@ -6,7 +6,6 @@ import math
 import pytest
 import torch
 from advantage_cases import EXACT, assert_masses, bind
-from refuses import refuses
 from tensors import assert_close, rows
 
 from common.errors import UserError
@@ -154,29 +153,7 @@ def test_equal_weights_of_cue_grpo_leave_the_mass():
         assert_close(out.sum(1), torch.zeros(1))
 
 
-@pytest.mark.parametrize(
-    ("name", "params", "key", "value"),
-    [
-        ("uniqueness", {"alpha": -1.0, "normalise": False}, "method.advantage.alpha", -1.0),
-        ("batch_exploration", {"coefficient": -1.0}, "method.advantage.coefficient", -1.0),
-        ("unlikeliness", {"beta": 1.5}, "method.advantage.beta", 1.5),
-        ("ucpo", {"tau": -0.1}, "method.advantage.tau", -0.1),
-        ("beta_posterior", {"k": 0, "probe": False}, "method.advantage.k", 0),
-    ],
-)
-def test_arguments_out_of_range_are_refused(name, params, key, value):
-    given = {} if name == "beta_posterior" else None
-    with refuses(key, value):
-        if given is None:
-            of(name, [1, 0, 0, 0], SAME, **params, **EXACT)
-        else:
-            bind(name, **params, **EXACT)(rows([1, 0, 0, 0]))
-
-
-@pytest.mark.parametrize("name", ["inverse_probability", "ucpo"])
-def test_what_is_asked_for_has_the_shape_of_the_rewards(name):
-    params = {"tau": 0.1} if name == "ucpo" else {}
-    wrong = torch.zeros(1, 3) if name == "ucpo" else torch.zeros(1, 3).long()
-    word = "log_probs" if name == "ucpo" else "outcomes"
-    with pytest.raises(UserError, match=rf"{word} of shape \(1, 3\)"):
-        of(name, [1, 0, 0, 0], wrong, **params, **EXACT)
+@pytest.mark.parametrize(("name", "params"), [("inverse_probability", {}), ("ucpo", {"tau": 0.1})])
+def test_what_is_asked_for_has_the_shape_of_the_rewards(name, params):
+    with pytest.raises(UserError, match=r"(log_probs|outcomes) of shape \(1, 3\)"):
+        of(name, [1, 0, 0, 0], torch.zeros(1, 3), **params, **EXACT)

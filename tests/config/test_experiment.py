@@ -33,24 +33,6 @@ def test_every_method_composes_and_runs(name):
     assert x.method.name == x.name == name
 
 
-def test_the_papers_values_arrive():
-    x = load(["experiment=f_grpo_gamma2"], "study")
-    assert x.method.advantage["gamma"] == 2
-    assert load(["reward.wrong=-1", "method=f_grpo"], "f_grpo").method.advantage == {
-        "_target_": "common.advantages.group.focal",
-        "gamma": 0.5,
-        "unbiased": True,
-        "epsilon": 1e-6,
-    }
-    assert load(["method=dapo"], "f_grpo").method.loss["eps_high"] == 0.28
-    assert load(["method=f_cispo"], "f_grpo").method.loss == {
-        "_target_": "common.losses.clip.cispo",
-        "eps_low": 1.0,
-        "eps_high": 5.0,
-    }
-    assert load(["optim.lr=3e-5", "seed=7"], "f_grpo").optim.lr == 3e-5
-
-
 def test_a_curve_has_no_more_samples_than_the_end():
     assert load(["eval.n=8", "eval.k=[1]"], "f_grpo").eval.curve_n == 8
 
@@ -195,12 +177,6 @@ rows:
     assert (x.method.name, x.method.advantage["gamma"]) == ("f_grpo", 2)
     assert (x.optim.lr, x.sampling.group_size) == (1e-3, 4)
     assert x.optim.equalise_to is not None
-
-
-def test_groups_of_one_are_refused_before_any_compute():
-    for name in ("grpo", "f_grpo"):
-        with refuses("sampling.group_size", 1):
-            load([*TINY, f"method={name}", "sampling.group_size=1"], "f_grpo")
 
 
 def test_wrong_data_is_refused_before_a_model_is_made(tmp_path):

@@ -10,10 +10,6 @@ from tensors import assert_close, rows
 from common.errors import UserError
 from common.losses.aggregate import sequence_mean_token_mean, token_mean, token_sum
 from common.losses.clip import cispo, dual_clip, ppo_clip
-from common.losses.covariance import (
-    covariance,
-    gaussian_kernel,
-)
 from common.losses.regularizers import kl_k1, kl_k2, kl_k3
 from common.losses.sequence import gspo
 
@@ -61,11 +57,6 @@ def test_dual_clip_by_hand(case):
     assert_by_hand(partial(dual_clip, clip_ratio_c=3.0, **CLIP), *case)
 
 
-@pytest.mark.parametrize("case", RATIOS + WILD)
-def test_gspo_of_one_token_is_ppo_clip(case):
-    assert_by_hand(partial(gspo, **CLIP), *case)
-
-
 def test_dual_clip_clamps_the_log_ratio_and_needs_c_above_one():
     # log r = 30 becomes 20: -exp(20) A for a good token with no upper clip, and no gradient.
     log_prob = rows([30.0]).requires_grad_()
@@ -109,26 +100,6 @@ def test_gspo_by_hand():
     assert flag.tolist() == [[False] * 2, [True] * 2, [False] * 2]
     slope = torch.autograd.grad(out.sum(), x)[0]
     assert_close(slope, [[-3.0, -3.0], [0.0, 0.0], [2.0, 2.0]])
-
-
-def test_covariance_and_kernel_by_hand():
-    # Three tokens: log-probs -1, -3 in a row with A = 1; -2 in a row with A = -2.
-    log_prob, mask = rows([-1, -3], [-2, 0]), rows([1, 1], [1, 0])
-    A = rows([1], [-2])
-    # Token means: log-prob -2, A 0. c = (1)(1), (-1)(1), (0)(-2).
-    c = covariance(log_prob, A, mask, mean="token")
-    assert_close(c, [[1, -1], [0, 0]])
-    # Sequence means: log-prob -2 and -2, A (1 - 2) / 2 = -1/2. c = 1 * 3/2, -1 * 3/2, 0.
-    assert_close(covariance(log_prob, A, mask, mean="sequence"), [[1.5, -1.5], [0, 0]])
-    # sigma^2 = (1 + 1 + 0) / 3 = 2/3: w = exp(-3/4), exp(-3/4), 1, times 3 / sum.
-    low = math.exp(-0.75)
-    total = 2 * low + 1
-    weights = gaussian_kernel(log_prob, log_prob, A, mask, mean="token")
-    assert_close(weights, [[3 * low / total, 3 * low / total], [3 / total, 0]])
-    # The scale of c cancels in c / sigma.
-    assert_close(gaussian_kernel(log_prob, log_prob, A, mask, mean="sequence"), weights)
-    with refuses("method.token_weights.mean", "group"):
-        gaussian_kernel(log_prob, log_prob, A, mask, mean="group")
 
 
 def test_kl_estimators_by_hand():

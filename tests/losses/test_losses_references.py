@@ -5,6 +5,7 @@ from functools import partial
 import pytest
 import torch
 from loss_batches import CLIP, batch, real_tokens, scalar_and_gradient
+from refuses import refuses
 from tensors import assert_close
 
 from common.losses.aggregate import sequence_mean_token_mean
@@ -54,6 +55,8 @@ def test_gaussian_kernel_against_a_slow_reference(mean, seed):
     weights = gaussian_kernel(log_prob, old, A, mask, mean=mean)
     assert_close(weights, table(expected, mask), 1e-9)
     assert_close(weights.sum() / mask.sum(), 1.0)
+    with refuses("method.token_weights.mean", "group"):
+        gaussian_kernel(log_prob, old, A, mask, mean="group")
 
 
 @pytest.mark.parametrize("seed", range(4))

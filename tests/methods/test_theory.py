@@ -7,7 +7,7 @@ import torch
 from refuses import refuses
 
 from common.methods import theory
-from common.methods.binding import all_groups, bind, group_weights, largest_weight
+from common.methods.binding import all_groups, bind, group_weights
 from common.methods.exact import entropy, expected_update, masses
 from common.methods.rate import at_start
 from common.methods.theory import compose
@@ -79,11 +79,6 @@ def test_a_step_changes_entropy_by_minus_the_covariance_to_first_order():
     slope = -(POLICY * (POLICY.log() + H) * g).sum().item()
     assert (entropy(new) - H) / eta == pytest.approx(slope, rel=1e-4)
     assert new.sum().item() == pytest.approx(1)
-
-
-def test_the_largest_weight():
-    asked = compose(["method=mean_only", "G=8"])
-    assert largest_weight(bind(asked.method), 8, asked.reward, {}) == pytest.approx(7 / 8)
 
 
 # ---- the command

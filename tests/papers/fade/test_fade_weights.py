@@ -44,16 +44,10 @@ def test_full_is_numpys_svd(shape):
     np.testing.assert_allclose(matrix @ spectrum.v, spectrum.s[0] * spectrum.u, atol=1e-9)  # a pair
 
 
-def test_figures_by_hand():
-    # singular values 4, 3: energy 25, r1 16/25, s1/s2 4/3, sum 7
+def test_the_stable_rank_by_hand():
+    # singular values 4, 3: 4/7 = 0.571 reaches 1 - 0.5 alone; 1 - 0.42 = 0.58 needs both
     spectrum = metrics.full(split(np.array([[0.0, 3.0], [4.0, 0.0], [0.0, 0.0]]), 2), wide=False)
-    assert spectrum.energy == 25
-    assert spectrum.rank1 == pytest.approx(0.64)
-    assert spectrum.ratio == pytest.approx(4 / 3)
-    # 4/7 = 0.571 reaches 1 - 0.5 alone; 1 - 0.42 = 0.58 needs both
     assert (spectrum.srank(0.5), spectrum.srank(0.42), spectrum.srank(0.01)) == (1, 2, 2)
-    np.testing.assert_allclose(np.abs(spectrum.u), [0, 1, 0])
-    np.testing.assert_allclose(np.abs(spectrum.v), [1, 0])
 
 
 @pytest.mark.parametrize("shape", [(300, 60), (60, 300)])

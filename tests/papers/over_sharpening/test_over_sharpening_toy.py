@@ -9,7 +9,6 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from common.advantages.difficulty import iac
 from common.config.compose import compose
 from common.config.strict import strict
 from common.errors import UserError
@@ -122,22 +121,10 @@ def test_labels_follow_the_sampler():
     assert formulas.counts(p[0], np.array([0.0, 0.4, 0.49, 0.5, 0.99])).tolist() == [1, 2, 1, 1]
 
 
-def test_the_advantages_are_those_of_the_methods():
-    c = config()
-    table = formulas.weight_table(c, Cell("normalised", 1.0, 0.0, 1.0), 8)
-    for X in range(9):
-        rewards = (torch.arange(8)[None] < X).double()
-        weights = iac(rewards, alpha=1.0, unbiased=True, epsilon=1e-6)[0]
-        if X > 0:
-            assert table[X, 0] == pytest.approx(weights[0].item(), abs=1e-12)
-        if X < 8:
-            assert table[X, 1] == pytest.approx(weights[-1].item(), abs=1e-12)
-    raw = formulas.weight_table(c, Cell("raw", 0.0, 0.0, 1.0), 8)
-    assert raw[1:, 0].tolist() == [1.0] * 8
-    assert not raw[:, 1].any()
-    # one prompt a step: Reinforce++'s batch is the group
+def test_of_one_prompt_a_step_reinforce_pp_is_grpo():
     pair = [
-        formulas.weight_table(c, Cell(e, 0.0, 0.0, 1.0), 8) for e in ("normalised", "Reinforce++")
+        formulas.weight_table(config(), Cell(e, 0.0, 0.0, 1.0), 8)
+        for e in ("normalised", "Reinforce++")
     ]
     np.testing.assert_allclose(*pair, atol=1e-4)
 

@@ -83,18 +83,6 @@ def test_vectorised_is_the_slow_reference(monkeypatch, optimizer, negative_only,
             assert rows["seed"].tolist() == [4, 0, 7]
             np.testing.assert_allclose(rows["best_end"], slow[:, -1, x.best], atol=1e-10)
             np.testing.assert_allclose(rows["leader_start"], x.policy[x.leader], atol=0.3)
-            for (_, row), path in zip(rows.iterrows(), slow, strict=True):
-                stages_of_a_path(row, path[:, x.leader], path[:, x.best])
-
-
-def stages_of_a_path(row, leader: np.ndarray, best: np.ndarray) -> None:
-    crossed = np.flatnonzero(best > leader)
-    assert (row["crossing"] == crossed[0]) if len(crossed) else np.isnan(row["crossing"])
-    before = slice(0, crossed[0] if len(crossed) else None)
-    peak = leader[before].argmax()
-    assert row["leader_peak"] == pytest.approx(leader[peak], abs=1e-10)
-    assert row["best_at_peak"] == pytest.approx(best[peak], abs=1e-10)
-    assert row["best_low"] == pytest.approx(best[before].min(), abs=1e-10)
 
 
 def test_negatives_by_hand():
