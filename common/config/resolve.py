@@ -19,8 +19,7 @@ NUMBERS = {"float": (int, float), "int": (int,), "bool": (bool,)}  # annotation:
 
 def import_target(target: object, key: str):
     """Return what the `_target_` of `key` names. Raises UserError if it cannot be imported."""
-    if not isinstance(target, str):
-        raise UserError(f"{key}={target}: give a dotted path")
+    require(isinstance(target, str), key, target, "give a dotted path")
     try:
         if ":" in target:
             return getattr(module({"_target_": target}), target.rpartition(":")[2])

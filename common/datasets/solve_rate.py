@@ -13,7 +13,7 @@ from pathlib import Path
 from random import Random
 
 from common.config.resolve import resolve
-from common.errors import UserError, require
+from common.errors import require
 from common.types import Prompt
 
 KEY = "solve_rate"  # a key of a `data.train` node
@@ -79,10 +79,8 @@ def filtered(
 
 def rates(counts: Path) -> dict[str, float]:
     """Return prompt id -> share of right samples from counts.csv. Raises UserError without it."""
-    if not counts.exists():
-        raise UserError(
-            f"data.train.{KEY}={counts}: the start model was not measured on the training set yet; "
-            "`rlvr train` and `rlvr submit` do that first (docs/data.md, Solve rates)"
-        )
+    remedy = "the start model was not measured on the training set yet; `rlvr train` and "
+    remedy += "`rlvr submit` do that first (docs/data.md, Solve rates)"
+    require(counts.exists(), f"data.train.{KEY}", counts, remedy)
     with counts.open(newline="") as file:
         return {row["problem_id"]: int(row["c"]) / int(row["n"]) for row in csv.DictReader(file)}

@@ -73,24 +73,15 @@ class Evaluate:
     stop: list[Text] = field(default_factory=list)  # a response is read up to the first of these
 
     def __post_init__(self):
-        require(
-            self.tensor_parallel in (None, 1) or self.engine == "vllm",
-            "tensor_parallel",
-            self.tensor_parallel,
-            "engine=local uses one GPU; set engine=vllm",
-        )
-        require(
-            self.temperature > 0 or self.n == 1,
-            "n",
-            self.n,
-            "at temperature=0 every sample of a problem is the same; set n=1",
-        )
-        require(
-            self.limit is None or self.row is None,
-            "limit",
-            self.limit,
-            "a row of a paper's table needs the whole set; leave it out",
-        )
+        fits = self.tensor_parallel in (None, 1) or self.engine == "vllm"
+        remedy = "engine=local uses one GPU; set engine=vllm"
+        require(fits, "tensor_parallel", self.tensor_parallel, remedy)
+        differ = self.temperature > 0 or self.n == 1
+        remedy = "at temperature=0 every sample of a problem is the same; set n=1"
+        require(differ, "n", self.n, remedy)
+        free = self.limit is None or self.row is None
+        remedy = "a row of a paper's table needs the whole set; leave it out"
+        require(free, "limit", self.limit, remedy)
         if self.batch is None:
             object.__setattr__(self, "batch", self._batch())
         resolve(self.eval.prompts, "eval.prompts")

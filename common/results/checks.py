@@ -34,10 +34,8 @@ def check_rows(rows: pd.DataFrame, place: str) -> tuple[pd.DataFrame, list[str]]
     fractions = "n_samples" not in rows and number[share].max() <= 1
     key = [name for name in KEY if name in rows]
     messages, bad = [], np.zeros(len(rows), bool)
-    repeated = rows.duplicated(key, keep=False).to_numpy()
-    several, first = repeated.copy(), ~repeated
-    if repeated.any():
-        first = ~rows.duplicated(key).to_numpy()
+    again, several = rows.duplicated(key).to_numpy(), np.zeros_like(bad)
+    if again.any():
         values = rows.groupby(key, dropna=False)["value"].transform("nunique", dropna=False)
         several = (values > 1).to_numpy()
     reasons = [
@@ -49,7 +47,7 @@ def check_rows(rows: pd.DataFrame, place: str) -> tuple[pd.DataFrame, list[str]]
         ),
         (k > n, "{metric} of fewer than k samples; sample more, or drop this k"),
         (several, "this row appears again with another value; both are ignored"),
-        (repeated & ~several & ~first, "this row repeats an earlier row, which counts"),
+        (again & ~several, "this row repeats an earlier row, which counts"),
     ]
     for hits, reason in reasons:
         for i in np.flatnonzero(np.asarray(hits) & ~bad):

@@ -22,7 +22,7 @@ from common.config.files import ROOT
 from common.config.resolve import import_target
 from common.config.strict import strict
 from common.config.words import pairs
-from common.errors import UserError
+from common.errors import UserError, require
 from common.experiment import Experiment
 from common.results.longer import finished
 from common.sweeps.plan import Reproduce, experiments, makers
@@ -61,11 +61,9 @@ def reproduce(
     """Run the scale, or `runs` instead of its rows, and then call `finish`. If
     runs fail, `finish` is called for the others, and then the UserError that names the failed runs
     is raised. Also raises UserError for a scale of a cluster."""
-    if config.scale.startswith("cluster"):
-        raise UserError(
-            f"scale={config.scale}: is for a cluster; submit it with rlvr submit "
-            f"paper={config.paper} profile=NAME scale={config.scale}"
-        )
+    remedy = f"is for a cluster; submit it with rlvr submit paper={config.paper} profile=NAME "
+    remedy += f"scale={config.scale}"
+    require(not config.scale.startswith("cluster"), "scale", config.scale, remedy)
     # all of them are checked before any compute is spent
     runs = experiments(config) if runs is None else runs
     end = None if config.seconds is None else time() + config.seconds

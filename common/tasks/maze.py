@@ -161,12 +161,8 @@ def _grids(
         if split_of(grid) == split and grid not in made and len(path := shortest(grid)) >= least:
             made[grid] = path
         tried += 1
-        require(
-            tried < 1000 or len(made) > tried / 1000,
-            "size",
-            size,
-            f"{split} has hardly more than {len(made)} such mazes of side={side}; lower the size",
-        )
+        remedy = f"{split} has hardly more than {len(made)} such mazes of side={side}; lower it"
+        require(tried < 1000 or len(made) > tried / 1000, "size", size, remedy)
     return list(made.items())
 
 

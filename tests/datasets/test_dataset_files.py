@@ -8,7 +8,6 @@ from tiny import ROOT
 from common.config.resolve import resolve
 from common.config.strict import strict
 from common.datasets import hub as hub_module
-from common.datasets import rows as dataset_rows
 from common.datasets import templates
 from common.datasets.benchmark import Benchmark
 from common.experiment import load
@@ -144,12 +143,6 @@ def test_a_whole_set_from_local_files_and_from_the_hub(key, hub, monkeypatch, ca
     count, first = EXPECTED[key]
     assert (len(from_file), from_file[0].id) == (count, first)
     assert from_hub == (from_file[: len(from_hub)] if len(stored) > HUB else from_file)
-
-
-def test_the_last_box_is_the_answer_of_all_worked_solutions():
-    for name in ("math500", "minerva_math"):
-        for row in rows(name):
-            assert dataset_rows.boxed(row)["answer"] == row["answer"], row["id"]
 
 
 def test_synlogic_rows_of_the_hub(hub, monkeypatch):

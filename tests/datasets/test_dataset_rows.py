@@ -24,9 +24,6 @@ def test_gpqa_choices_are_shuffled_by_our_own_seed():
     letters = [one["answer"] for one in made]
     assert all(35 <= letters.count(letter) <= 65 for letter in "ABCD")  # 50 +- 2.4 sigma
     assert letters != [dataset_rows.gpqa(row, seed=1)["answer"] for row in rows]
-    assert "".join(letters[:12]) == "".join(
-        dataset_rows.gpqa(row, seed=0)["answer"] for row in rows[:12]
-    )
 
 
 def test_open_gpqa_shows_no_choice_and_grades_the_text_of_the_right_answer(hub):

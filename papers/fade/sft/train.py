@@ -43,12 +43,10 @@ def takes(profile: Profile) -> Estimate:
     ]
     packed = config["data"]["max_token_len_per_gpu"]
     memory = (STATE_BYTES * size.parameters / gpus + pass_bytes(size, packed)) / 1e9
-    require(
-        memory <= a.usable_memory * card.memory_gb,
-        "accelerator",
-        profile.accelerator,
-        f"the fine-tuning takes {memory:.0f} GB of each of {gpus} GPUs; choose a profile with more",
-    )
+    remedy = f"the fine-tuning takes {memory:.0f} GB of each of {gpus} GPUs; choose a profile with "
+    remedy += "more"
+    fits = memory <= a.usable_memory * card.memory_gb
+    require(fits, "accelerator", profile.accelerator, remedy)
     kept = config["trainer"]["max_ckpt_to_keep"] + 1  # a new one is written before one is deleted
     stored = (kept * 12 + 2) * size.parameters
     return priced(seconds, gpus, stored, memory, profile, a)

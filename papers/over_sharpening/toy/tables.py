@@ -24,13 +24,7 @@ from common.results.files import write_csv
 from common.results.run import computation
 from papers.over_sharpening.embeddings import CAT, EMBEDDING, LABELS, PERSIAN, SIAMESE, SIMILARITY
 from papers.over_sharpening.toy.config import Cell, Toy
-from papers.over_sharpening.toy.formulas import (
-    COLLAPSED,
-    Optimizer,
-    counts,
-    uniforms,
-    weight_table,
-)
+from papers.over_sharpening.toy.formulas import COLLAPSED, Optimizer, counts, uniforms, weight_table
 
 DRAWN = ["siamese_high", "siamese_mid", "siamese_low", "p_winner"]
 SHOWN = ["p_cat", "p_persian", "siamese_high", "siamese_mid", "siamese_low"]

@@ -6,14 +6,11 @@ from decimal import Decimal, getcontext
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 from common.results.files import write_csv
 from papers.f_grpo.compare import theory_rows
 from papers.f_grpo.theory import formulas, tables
-
-
-def softmax(z):
-    return np.exp(z) / np.exp(z).sum(axis=-1, keepdims=True)
 
 
 def instance(seed, actions=12, N=5):
