@@ -19,7 +19,8 @@ NUMBERS = {"float": (int, float), "int": (int,), "bool": (bool,)}  # annotation:
 
 def import_target(target: object, key: str):
     """Return what the `_target_` of `key` names. Raises UserError if it cannot be imported."""
-    require(isinstance(target, str), key, target, "give a dotted path")
+    if not isinstance(target, str):
+        raise UserError(f"{key}={target}: give a dotted path")
     try:
         if ":" in target:
             return getattr(module({"_target_": target}), target.rpartition(":")[2])

@@ -11,6 +11,7 @@ from common.comparison.gather import Gathered
 from common.comparison.training import blocks, logs
 from common.palette import GREY, look
 from common.plotting import legend, panels
+from common.results.tables import together
 
 GROUP_SIZES = (4, 8, 16, 32, 64, 128)  # the columns of Table 4
 MAZE = ("GRPO", "F-GRPO (gamma=0.5)", "F-GRPO (gamma=1)")
@@ -123,7 +124,7 @@ def _rewards(root: Path, rows: pd.DataFrame) -> pd.DataFrame:
         if named and "reward" in log:
             means = blocks(log, ["reward"]).rename(columns={"reward": "value"})
             parts.append(means.assign(method=named["name"], N=float(named["N"]), seed=run["seed"]))
-    return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
+    return together(parts)
 
 
 def _about(passes: pd.DataFrame) -> str:

@@ -18,12 +18,6 @@ HUB = AMC["hub"]
 ROWS = [{"id": i, "problem": f"P{i}", "answer": 1.0, "url": ""} for i in range(40)]
 
 
-def move_main(folder, commit: str) -> None:
-    """What a download does after the hub's main has moved on."""
-    (folder.parents[1] / "refs" / "main").write_text(commit)
-    folder.with_name(commit).symlink_to(folder)
-
-
 def test_a_set_is_pinned_to_one_commit_unless_none_could_be_found():
     revisions = {key: node.get("revision", "") for key, node in NODES.items()}
     loose = {key for key, one in revisions.items() if one == "main"}
@@ -44,7 +38,8 @@ def test_main_is_the_commit_that_the_cache_has(hub, tmp_path, monkeypatch):
     assert read_from(AMC) == {"amc23": f"{HUB}@{'c' * 40}"}
     part = {"_target_": "common.datasets.prompts.part", "of": AMC, "number": 0, "parts": 2}
     assert read_from([part, {"size": 3}]) == read_from(AMC)
-    move_main(folder, "d" * 40)
+    (folder.parents[1] / "refs" / "main").write_text("d" * 40)  # the hub's main has moved on
+    folder.with_name("d" * 40).symlink_to(folder)
     assert read_from(AMC) == {"amc23": f"{HUB}@{'d' * 40}"}
     monkeypatch.setenv("RLVR_DATA", str(tmp_path))
     (tmp_path / "amc23.jsonl").write_text("{}\n")

@@ -3,6 +3,7 @@ import json
 import pytest
 from dataset_nodes import NODES, SETS, loaded
 from labelled import DATA, rows
+from omegaconf import OmegaConf
 from tiny import ROOT
 
 from common.config.resolve import resolve
@@ -18,7 +19,7 @@ from common.experiment import load
 def test_every_eval_file_is_a_benchmark():
     assert len([key for key in SETS if key.startswith("eval=")]) == 17
     for file in (ROOT / "configs" / "eval").glob("*.yaml"):
-        config = _composed("eval", f"eval={file.stem}")
+        config = OmegaConf.load(file)
         if file.stem in ("jsonl", "hub"):
             config.prompts["path" if file.stem == "jsonl" else "hub"] = "mine"
         benchmark = strict(Benchmark, config)
@@ -48,12 +49,6 @@ def test_a_set_names_known_templates_arguments_and_one_verifier(key):
     if "convert" in node:
         resolve(node["convert"], key)
     resolve(node["reference"], key)
-
-
-def _composed(group: str, key: str):
-    from omegaconf import OmegaConf
-
-    return OmegaConf.load(ROOT / "configs" / group / f"{key.partition('=')[2]}.yaml")
 
 
 # ---- whole sets, from the shared files and as the hub has them

@@ -4,11 +4,6 @@ import pytest
 from common.evaluation import samples as samples_module
 from common.evaluation.samples import Sampled, metric_rows
 from common.types import Prompt, Verdict
-from common.verifiers import countdown
-
-
-def in_process(pairs):
-    return [countdown.verify(*pair) for pair in pairs]
 
 
 def test_each_sample_is_judged_by_its_own_problems_reference():

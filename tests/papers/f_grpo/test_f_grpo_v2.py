@@ -16,10 +16,6 @@ def table(name: str) -> pd.DataFrame:
     return PRINTED[PRINTED["table"] == name]
 
 
-def both(one: str, other: str, key=CELL) -> pd.DataFrame:
-    return table(one).merge(table(other), on=key)
-
-
 @pytest.mark.parametrize(
     ("one", "other", "cells"),
     [
@@ -33,7 +29,7 @@ def both(one: str, other: str, key=CELL) -> pd.DataFrame:
     ],
 )
 def test_a_number_that_is_printed_twice_is_the_same(one, other, cells):
-    pairs = both(one, other)
+    pairs = table(one).merge(table(other), on=CELL)
     assert len(pairs) == cells
     assert (pairs["value_x"] == pairs["value_y"]).all()
 

@@ -5,11 +5,9 @@ from compositions import cluster, experiment
 from common.claims.file import load
 from common.claims.judge import judge
 from common.comparison import compare
-from common.comparison.spec import spec_of
 from common.results.files import write_csv
 from papers.fade.compare import CURVE, UPDATES, V6, peaks, shapes, table10
 
-SPEC = spec_of("fade")
 HOME = compare.ROOT / "papers" / "fade"
 
 
