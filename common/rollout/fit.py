@@ -36,15 +36,11 @@ def row_bytes(model, tokens: int, dtype: torch.dtype) -> int:
 def parts(prompts: int, group: int, rows: int) -> list[tuple[slice, slice]]:
     """Return the (prompts, responses of each) to decode together, at most `rows` at once, in row
     order: whole groups if one fits, else pieces of a prompt's group."""
-    if rows >= group:
-        size = rows // group
-        return [
-            (slice(at, min(at + size, prompts)), slice(0, group)) for at in range(0, prompts, size)
-        ]
+    together, piece = max(1, rows // group), min(rows, group)
     return [
-        (slice(prompt, prompt + 1), slice(at, min(at + rows, group)))
-        for prompt in range(prompts)
-        for at in range(0, group, rows)
+        (slice(first, min(first + together, prompts)), slice(at, min(at + piece, group)))
+        for first in range(0, prompts, together)
+        for at in range(0, group, piece)
     ]
 
 
