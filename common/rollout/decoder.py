@@ -119,27 +119,23 @@ class LlamaDecoder:
             def attention(qk, v, keys=keys, values=values):
                 keys[:, :, self.length : end] = qk[:, self.heads :]
                 values[:, :, self.length : end] = v
-                k, v = keys[:, :, :end], values[:, :, :end]
-                h = self._attention(qk[:, : self.heads], k, v, seen)
+                q, k, v = qk[:, : self.heads], keys[:, :, :end], values[:, :, :end]
+                h = attend(q, k, v, seen) if new > 1 else self._one(q, k, v)
                 return h.transpose(1, 2).reshape(rows, new, -1)
 
             x = block(x, layer, cos, sin, attention)
         self.length = end
         return F.linear(norm(x[:, -1:], self.norm, self.eps), self.head)
 
-    def _attention(self, q, k, v, seen):
-        hidden = None if self.hidden is None else self.hidden[..., : k.shape[2]]
-        return attend(q, k, v, seen) if q.shape[2] > 1 else self._one(q, k, v, hidden)
-
-    def _one(self, q, k, v, hidden):
-        """Return the attention of one query per row; `hidden` (B, 1, 1, T) masks keys. Two batched
-        products take half the time of scaled_dot_product_attention on a CPU, and in float32 on an
-        H200 a fifth of it (results/reference/gpu/nvidia-h200/decoding.txt)."""
+    def _one(self, q, k, v):
+        """Return the attention of one query per row. Two batched products take half the time of
+        scaled_dot_product_attention on a CPU, and in float32 on an H200 a fifth of it
+        (results/reference/gpu/nvidia-h200/decoding.txt)."""
         rows = q.shape[0]
         q = q.reshape(rows, self.kv_heads, -1, self.head_dim)
         scores = (q @ k.transpose(-1, -2)).mul_(self.head_dim**-0.5)
-        if hidden is not None:
-            scores.masked_fill_(hidden, -torch.inf)
+        if self.hidden is not None:
+            scores.masked_fill_(self.hidden[..., : k.shape[2]], -torch.inf)
         h = torch.softmax(scores.float(), -1).to(q.dtype) @ v
         return h.view(rows, self.heads, 1, self.head_dim)
 
