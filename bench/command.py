@@ -26,8 +26,6 @@ from common.results.files import write_csv, write_json
 
 PACKAGES = ("torch", "transformers", "math-verify", "trl", "numpy")
 
-ONE_THREAD = "one thread on both sides; ratio above 1: ours is faster"
-
 
 def main() -> None:
     torch.set_num_threads(1)
@@ -40,7 +38,7 @@ def main() -> None:
         frames.append(pd.DataFrame(run(), columns=COLUMNS))
         write_csv(ROOT / "results" / "bench" / f"{name}.csv", frames[-1])
         write_json(ROOT / "results" / "bench" / f"{name}.json", about)
-    show(pd.concat(frames))
+    show(pd.concat(frames), "one thread on both sides; ratio above 1: ours is faster")
 
 
 def circumstances() -> dict:
@@ -60,7 +58,7 @@ def circumstances() -> dict:
     }
 
 
-def show(rows: pd.DataFrame, title: str = ONE_THREAD) -> None:
+def show(rows: pd.DataFrame, title: str) -> None:
     table = Table(title=title)
     for column in COLUMNS:
         side = "right" if column in ("ours", "peer", "ratio") else "left"

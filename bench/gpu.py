@@ -13,6 +13,7 @@ import math
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from statistics import median
 from time import time
@@ -36,16 +37,13 @@ from common.types import RolloutBatch
 
 # Sizes of Qwen2Config: the laptop's model (configs/model/tiny.yaml), one of ten times its size, and
 # two with the config.json of SmolLM2-135M and Qwen2.5-1.5B.
-_NAMES = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads")
-_NAMES += ("num_key_value_heads", "intermediate_size")
+NAMES = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads")
+NAMES += ("num_key_value_heads", "intermediate_size")
 SIZES = {
-    name: dict(zip(_NAMES, sizes, strict=True))
-    for name, sizes in {
-        "0.4 M": (64, 128, 2, 4, 2, 384),
-        "4 M": (64, 256, 5, 8, 4, 768),
-        "135 M": (49_152, 576, 30, 9, 3, 1536),
-        "1.5 B": (151_936, 1536, 28, 12, 2, 8960),
-    }.items()
+    "0.4 M": (64, 128, 2, 4, 2, 384),
+    "4 M": (64, 256, 5, 8, 4, 768),
+    "135 M": (49_152, 576, 30, 9, 3, 1536),
+    "1.5 B": (151_936, 1536, 28, 12, 2, 8960),
 }
 
 
@@ -76,13 +74,13 @@ def measured(plan: Plan, folder: Path, name: str, end: float = math.inf) -> pd.D
     `end` (Unix seconds) no further measurement begins."""
     write_json(folder / f"{name}.json", circumstances() | device(plan))
     rows = []
-    for part in (rollouts, training):
-        for one in part(plan):
-            rows.append(one)
-            write_csv(folder / f"{name}.csv", pd.DataFrame(rows, columns=COLUMNS))
-            if time() > end:
-                return pd.DataFrame(rows, columns=COLUMNS)
-    return pd.DataFrame(rows, columns=COLUMNS)
+    for one in chain(rollouts(plan), training(plan)):
+        rows.append(one)
+        found = pd.DataFrame(rows, columns=COLUMNS)
+        write_csv(folder / f"{name}.csv", found)
+        if time() > end:
+            break
+    return found
 
 
 def require_gpu(command: str) -> None:
@@ -106,7 +104,7 @@ def device(plan: Plan) -> dict:
 def random_weights(size: str, plan: Plan):
     torch.manual_seed(0)
     config = Qwen2Config(
-        **SIZES[size],
+        **dict(zip(NAMES, SIZES[size], strict=True)),
         max_position_embeddings=plan.length + plan.tokens,
         tie_word_embeddings=True,
         bos_token_id=None,
@@ -117,7 +115,7 @@ def random_weights(size: str, plan: Plan):
 
 
 def prompt_ids(size: str, plan: Plan):
-    words = SIZES[size]["vocab_size"]
+    words, *_ = SIZES[size]
     drawn = torch.Generator().manual_seed(1)
     ids = torch.randint(1, words, (plan.prompts, plan.length), generator=drawn).to(plan.device)
     return ids, torch.ones_like(ids)
@@ -134,7 +132,7 @@ def rollouts(plan: Plan) -> Iterator[dict]:
     for size in plan.sizes:
         model, (ids, mask) = random_weights(size, plan), prompt_ids(size, plan)
         peer = random_weights(size, plan).to(torch.bfloat16)
-        never = SIZES[size]["vocab_size"]  # beyond the vocabulary: every row runs to the limit
+        never = SIZES[size][0]  # beyond the vocabulary: every row runs to the limit
         limits = dict(rounds=plan.rounds, group=plan.group, limit=plan.tokens, eos_id=never)
         rates = tokens_per_second(model, peer, ids, mask, dtype=torch.bfloat16, **limits)
         name = f"rollout, {size}, {plan.prompts * plan.group} rows x {plan.tokens} tokens, bf16"
@@ -161,7 +159,7 @@ def training_step(size: str, plan: Plan) -> dict:
     prompts, group = min(8, plan.prompts), min(8, plan.group)
     ids, mask, rows = ids[:prompts], mask[:prompts], prompts * group
     drawn = torch.Generator().manual_seed(2)
-    made = torch.randint(1, SIZES[size]["vocab_size"], (rows, plan.tokens), generator=drawn)
+    made = torch.randint(1, SIZES[size][0], (rows, plan.tokens), generator=drawn)
     made, A = made.to(plan.device), torch.randn(rows, 1, generator=drawn).to(plan.device)
     real = torch.ones(rows, plan.tokens, device=plan.device)
     stopped = torch.zeros(rows, dtype=torch.bool, device=plan.device)

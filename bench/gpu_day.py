@@ -27,7 +27,7 @@ import torch
 from transformers import Qwen2Config
 
 from bench.command import circumstances
-from bench.gpu import ON_GPU, Plan, device, measured, require_gpu
+from bench.gpu import NAMES, ON_GPU, Plan, device, measured, require_gpu
 from common.cli import guard
 from common.config.files import ROOT
 from common.config.words import options
@@ -47,9 +47,8 @@ SUITES = {  # name -> arguments of pytest
 TESTS, BENCH, VLLM = 0.2, 0.4, 0.6  # shares of the time after which these parts have ended
 START = (10.0, 60.0)  # pass@1 of a base model of the ladder on dev prompts, percent (docs/gpu.md)
 # What vLLM's benchmark times: Qwen2.5-7B's sizes with random weights
-HEADS = dict(num_attention_heads=28, num_key_value_heads=4, num_hidden_layers=28)
-WIDTHS = dict(vocab_size=152_064, hidden_size=3584, intermediate_size=18_944)
-QWEN_7B = Qwen2Config(**HEADS, **WIDTHS, architectures=["Qwen2ForCausalLM"])
+SIZES = dict(zip(NAMES, (152_064, 3584, 28, 28, 4, 18_944), strict=True))
+QWEN_7B = Qwen2Config(**SIZES, architectures=["Qwen2ForCausalLM"])
 BATCHES = (1, 256)  # sequences at once
 LATENCY = "bench latency --input-len=256 --output-len=256 --num-iters=3 --num-iters-warmup=1 "
 LATENCY += "--load-format=dummy --dtype=bfloat16 --skip-tokenizer-init --disable-detokenize"
