@@ -3,8 +3,6 @@
 import math
 import shlex
 from collections import Counter
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 from common.config.files import ROOT
@@ -73,12 +71,14 @@ def show(
     needed = cost.disk_gb(jobs, profile)
     print(f"\ndisk: {_gb(needed)} at most; {preflight.free_gb(root):,.0f} GB free here, at {root}")
     commands = [job.config for job in jobs if job.kind == "command"]
-    checks: list[Callable] = [partial(preflight.inputs, commands)]
-    checks += [partial(preflight.room, needed, root, disk_gb)]
-    checks += [partial(preflight.resumed, jobs)]
-    for check in checks:
+    checks: list[tuple] = [
+        (preflight.inputs, commands),
+        (preflight.room, needed, root, disk_gb),
+        (preflight.resumed, jobs),
+    ]
+    for check, *given in checks:
         try:
-            check()
+            check(*given)
         except UserError as error:
             print(f"submit will refuse on this machine: {error}")
     if refused := [job for job in jobs if job.refused]:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from common.datasets.commits import fetched, public, read_from, read_whole
+from common.datasets.solve_rate import unfiltered
 from common.errors import require
 from common.models.store import cached, download
 from slurm.tables import Chosen
@@ -36,9 +37,7 @@ def sets(found: Chosen) -> list[dict]:
     """Return the public sets of trainings and evaluations, once for each way of reading one."""
     nodes = [node for x in found.runs for node in (x.data.train, *x.data.benchmarks.values())]
     nodes += [e.eval.prompts for e in found.evaluations]
-    read = [
-        {key: entry for key, entry in node.items() if key != "solve_rate"} for node in public(nodes)
-    ]
+    read = [unfiltered(node) for node in public(nodes)]
     return [node for i, node in enumerate(read) if node not in read[:i]]
 
 

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 import torch
 
-from common.types import Prompt, RolloutBatch, Verdict, Verify, concatenate
+from common.types import Outcome, Prompt, RolloutBatch, Verdict, Verify, concatenate
+
+UNDECIDED: list[Outcome] = ["unparsed", "timeout", "error"]  # outcomes whose share is logged
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ import pandas as pd
 import torch
 
 from common.backends import checkpoint, dynamic, snapshots, tracking
-from common.backends.dynamic import Rollout, judged, rewards
+from common.backends.dynamic import UNDECIDED, Rollout, judged, rewards
 from common.backends.evaluations import Evaluations
 from common.backends.prompts import prompts, sets
 from common.backends.saving import Saving
@@ -39,11 +39,10 @@ from common.results.run import Run
 from common.rollout import context
 from common.rollout.samplers import Sampler
 from common.seeds import generator, in_turn
-from common.types import Outcome, Prompt, RolloutBatch, Verify
+from common.types import Prompt, RolloutBatch, Verify
 from common.verifiers.guard import judges, seeing
 
 SHOWN = ("reward", "entropy", "response_length")  # a step's numbers beside its progress
-UNDECIDED: list[Outcome] = ["unparsed", "timeout", "error"]  # outcomes whose share is logged
 
 
 def train(

@@ -9,7 +9,7 @@ from omegaconf import open_dict
 from verl.utils.metric import reduce_metrics
 
 from common.backends import snapshots
-from common.backends.dynamic import numbered
+from common.backends.dynamic import UNDECIDED, numbered
 from common.backends.saving import Saving
 from common.backends.verl import plugin, rows, v1
 from common.backends.verl.checkpoints import drop_old
@@ -209,16 +209,12 @@ def observed(uids: list, scores: list[float], samples: list[dict]) -> dict[str, 
     groups: dict[object, set] = {}
     for uid, score in zip(uids, scores, strict=True):
         groups.setdefault(uid, set()).add(score)
-    count = len(samples)
-    shares = {
-        outcome: sum(sample["outcome"] == outcome for sample in samples) / count
-        for outcome in ("unparsed", "timeout", "error")
-    }
+    count, outcomes = len(samples), [sample["outcome"] for sample in samples]
     return {
         "reward": sum(scores) / count,
-        "solve_rate": sum(sample["outcome"] == "correct" for sample in samples) / count,
+        "solve_rate": outcomes.count("correct") / count,
         "active_groups": sum(len(group) > 1 for group in groups.values()) / len(groups),
-        **shares,
+        **{name: outcomes.count(name) / count for name in UNDECIDED},
         "response_length": sum(sample["tokens"] for sample in samples) / count,
         "truncated": sum(not sample["stopped"] for sample in samples) / count,
     }

@@ -62,8 +62,7 @@ def tuned(given: dict) -> dict[str, object]:
     found = flat(given)
     for key, value in found.items():
         remedy = "is not known to change only memory and speed; set the experiment's own key "
-        remedy += "(optim, "
-        remedy += f"sampling, eval, method, data), or one of {', '.join(TUNABLE)}"
+        remedy += f"(optim, sampling, eval, method, data), or one of {', '.join(TUNABLE)}"
         require(key in TUNABLE, f"verl.{key}", value, remedy)
         wanted, fits = KINDS[TUNABLE[key]]
         require(fits(value), f"verl.{key}", value, f"must be {wanted}")
