@@ -4,7 +4,7 @@ from common.backends.verl.config import STORAGE_UNITS, Place, settings
 from common.experiment import load
 
 UNITS = "transfer_queue.backend.SimpleStorage.num_data_storage_units"
-PASS, MINI = "actor.ppo_max_token_len_per_gpu", "actor.ppo_mini_batch_size"
+PASS = "actor_rollout_ref.actor.ppo_max_token_len_per_gpu"
 
 
 def told(*, nodes: int = 1, context: int = 131_072) -> dict[str, object]:
@@ -21,10 +21,5 @@ def test_every_node_brings_its_units_of_the_store():
 
 
 def test_a_pass_holds_two_of_the_longest_sequences_that_the_model_reads():
-    assert told()[f"actor_rollout_ref.{PASS}"] == 2 * (1024 + 16_384)
-    assert told(context=12_000)[f"actor_rollout_ref.{PASS}"] == 2 * 12_000
-
-
-def test_a_mini_batch_is_a_whole_number_of_prompts():
-    mini = told()[f"actor_rollout_ref.{MINI}"]
-    assert (mini, type(mini)) == (64, int)
+    assert told()[PASS] == 2 * (1024 + 16_384)
+    assert told(context=12_000)[PASS] == 2 * 12_000

@@ -25,12 +25,8 @@ def start_again(x) -> None:
     shutil.rmtree(Path(x.results_dir) / x.paper)
 
 
-@pytest.mark.parametrize(
-    "words",
-    [["method=dapo_iac_dlc", "sampling.dynamic_batches=2"]],
-    ids=["memory"],
-)
-def test_a_run_that_was_stopped_ends_with_the_same_bytes(words, tiny):
+def test_a_run_that_was_stopped_ends_with_the_same_bytes(tiny):
+    words = ["method=dapo_iac_dlc", "sampling.dynamic_batches=2"]
     x = tiny("device=cuda", "optim.steps=4", "eval.every=2", "eval.rare_nll_samples=0", *words)
     whole = content(local.train(x, progress=False))
     start_again(x)

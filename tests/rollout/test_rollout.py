@@ -203,32 +203,6 @@ def test_log_probs_equal_the_trainers(name, temperature, reported):
 
 
 @pytest.mark.parametrize("name", ["qwen2 tied", "gpt2"])
-def test_end_token_mask_and_truncation(name):
-    model = make(name)
-    ids, mask = left_padded(3, 4, 6)
-    batch = sample(model, ids, mask, group_size=50, max_tokens=12, seed=3)
-    assert batch.group_size == 50
-    stopped = 0
-    for tokens, keep, log_prob, stop in zip(
-        batch.response_ids.tolist(),
-        batch.mask.tolist(),
-        batch.log_probs,
-        batch.stopped,
-        strict=True,
-    ):
-        length = int(sum(keep))
-        assert keep == [1.0] * length + [0.0] * (len(keep) - length)
-        assert EOS not in tokens[: length - 1]  # nothing comes after the end token
-        assert bool(stop) == (tokens[length - 1] == EOS)
-        assert stop or length == 12  # only the limit cuts a response off
-        assert (log_prob[length:] == 0).all()
-        assert (log_prob[:length] < 0).all()
-        stopped += int(stop)
-    assert 10 < stopped < 140  # both ends were seen
-    assert batch.response_ids.shape[1] == int(batch.mask.sum(1).max())
-
-
-@pytest.mark.parametrize("name", ["qwen2 tied", "gpt2"])
 def test_a_row_does_not_depend_on_the_rows_beside_it(name):
     model = make(name)
     ids, mask = left_padded(4, 4, 7)
@@ -306,15 +280,20 @@ def test_what_is_drawn_with_top_p_lies_in_the_nucleus():
     assert len(set(batch.response_ids[:40, 0].tolist())) > 1
 
 
-def test_a_response_ends_at_each_end_token():
-    model = make("llama")
-    free = drawn(model, group_size=40, temperature=1.0)
-    torch.manual_seed(5)
-    ends = {EOS, 7, 9}
-    batch = drawn(model, group_size=40, temperature=1.0, more_ends=sorted(ends))
-    for row in range(80):
-        tokens = free.response_ids[row][free.mask[row] > 0].tolist()
-        end = next((i + 1 for i, token in enumerate(tokens) if token in ends), len(tokens))
-        assert batch.response_ids[row][batch.mask[row] > 0].tolist() == tokens[:end]
-        assert batch.stopped[row] == (tokens[end - 1] in ends)
-    assert batch.mask.sum() < free.mask.sum()
+@pytest.mark.parametrize("name", ["llama", "gpt2"])
+@pytest.mark.parametrize("ends", [{EOS}, {EOS, 7, 9}])
+def test_a_response_ends_at_each_end_token_and_only_the_limit_cuts_it_off(name, ends):
+    model, limit = make(name), 12
+    never = drawn(model, group_size=40, eos_id=VOCABULARY, max_tokens=limit)
+    batch = drawn(model, group_size=40, more_ends=sorted(ends), max_tokens=limit)
+    assert batch.group_size == 40
+    lengths = batch.mask.sum(1).int().tolist()
+    width = batch.mask.shape[1]
+    assert width == max(lengths)
+    for row, length in enumerate(lengths):
+        tokens = never.response_ids[row].tolist()
+        assert length == next((i + 1 for i, token in enumerate(tokens) if token in ends), limit)
+        assert batch.mask[row].tolist() == [1.0] * length + [0.0] * (width - length)
+        assert batch.response_ids[row, :length].tolist() == tokens[:length]
+        assert batch.stopped[row] == (tokens[length - 1] in ends)
+    assert 5 < batch.stopped.sum() < 80  # both ends were seen
