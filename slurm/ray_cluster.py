@@ -108,9 +108,10 @@ def wrong_here(ray: int, watches: dict[str, Watch], now: float) -> str | None:
     """Return what is wrong with the processes below `ray`. Each launch of verl has a separate
     watch: processes that go with their launch have not died."""
     launches: dict[str, list[psutil.Process]] = {}
-    for process in _below(ray):
-        with suppress(psutil.Error):
-            launches.setdefault(process.environ().get(MARK, ""), []).append(process)
+    with suppress(psutil.Error):
+        for process in psutil.Process(ray).children(recursive=True):
+            with suppress(psutil.Error):
+                launches.setdefault(process.environ().get(MARK, ""), []).append(process)
     said = None
     for launch, processes in launches.items():
         alive = parts(processes)
@@ -120,12 +121,6 @@ def wrong_here(ray: int, watches: dict[str, Watch], now: float) -> str | None:
         else:
             watches.pop(launch, None)
     return said
-
-
-def _below(pid: int) -> list[psutil.Process]:
-    with suppress(psutil.Error):
-        return psutil.Process(pid).children(recursive=True)
-    return []
 
 
 def work(folder: Path, gpus: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -69,14 +69,6 @@ def joined(rollouts: list[Rollout], pad_id: int) -> Rollout:
         [verdict for one in rollouts for verdict in one.verdicts],
         torch.cat([one.rewards for one in rollouts]),
     )
-
-
-def until_mixed(draw: Callable[[int], Rollout], *, groups: int, most: int) -> list[Rollout]:
-    """Return rollouts until `groups` groups have mixed rewards, but at most `most` of them."""
-    drawn: list[Rollout] = []
-    while len(drawn) < most and sum(int(one.mixed.sum()) for one in drawn) < groups:
-        drawn.append(draw(len(drawn)))
-    return drawn
 
 
 def kept(drawn: list[Rollout], *, groups: int, pad_id: int) -> Rollout:

@@ -230,7 +230,9 @@ class Loop:
         groups that are kept, all other values all drawn ones."""
         x, pad_id = self.x, self.tokenizer.pad_token_id
         groups, most = x.sampling.prompts, x.sampling.dynamic_batches
-        parts = dynamic.until_mixed(partial(self.draw, step), groups=groups, most=most)
+        parts: list[Rollout] = []
+        while len(parts) < most and sum(int(one.mixed.sum()) for one in parts) < groups:
+            parts.append(self.draw(step, len(parts)))
         kept = dynamic.kept(parts, groups=groups, pad_id=pad_id)
         drawn = dynamic.joined(parts, pad_id)
         outcomes = [verdict.outcome for verdict in drawn.verdicts]

@@ -101,7 +101,8 @@ def settings(
         "pass_tokens": max(PACKED, 2 * trained),
         "lr": learning_rate(x),
         "scheduler": "cosine" if x.optim.decay_over else "constant",
-        "temperature": in_bfloat16(x.sampling.temperature),
+        # bfloat16's nearest: 0.7 becomes 0.69921875
+        "temperature": torch.tensor(x.sampling.temperature, dtype=torch.bfloat16).item(),
         "log_prob_temperature": x.sampling.reported if other_temperature else None,
         "logprobs_mode": "raw_logprobs" if other_temperature else "processed_logprobs",
         "sequences": SEQUENCES,
@@ -123,11 +124,6 @@ def settings(
         **({RATIO: "token", f"{RATIO}_threshold": cap} if cap is not None else {}),
         **launch,
     }
-
-
-def in_bfloat16(value: float) -> float:
-    """Return the nearest number that bfloat16 can represent: 0.7 becomes 0.69921875."""
-    return torch.tensor(value, dtype=torch.bfloat16).item()
 
 
 def learning_rate(x: Experiment) -> float:
