@@ -2,7 +2,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-import torch
 from interrupted import Stopped, interrupted
 from late import Late
 from refuses import refuses
@@ -20,13 +19,6 @@ from common.models import load as load_module
 from common.rollout import samplers
 
 sizes = Late("common.backends.sizes")
-
-
-def test_a_run_without_a_gradient_says_so_once(tiny, monkeypatch, capsys):
-    monkeypatch.setattr(local, "rewards", lambda verdicts, G, *_: torch.full((4, G), 0.5))
-    x = tiny("eval.rare_nll_samples=0")
-    train(x)
-    assert capsys.readouterr().err.count("warning: grad_norm=0") == 1
 
 
 def test_a_kill_in_the_last_evaluation_costs_neither_training_nor_samples(tiny, monkeypatch):

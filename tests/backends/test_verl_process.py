@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from launches import launched
 from processes import alive
 from tiny import ROOT
 
@@ -17,18 +18,6 @@ from common.backends.verl import process, sockets
 from common.errors import Fault, UserError
 
 pytestmark = pytest.mark.process
-
-
-def child(tmp_path, monkeypatch, program: str) -> list[dict]:
-    """process.launch with `program` in verl's place; in it METRICS is the file of metrics."""
-    code = "import os; METRICS = os.environ['VERL_FILE_LOGGER_PATH']\n" + program
-    real = subprocess.Popen
-    monkeypatch.setattr(
-        process.subprocess, "Popen", lambda args, **k: real([sys.executable, "-c", code], **k)
-    )
-    with open(tmp_path / "lock", "w") as lock:
-        given = dict(threads=1, keep_open=lock.fileno())
-        return list(process.launch(tmp_path / "verl.yaml", tmp_path, **given))
 
 
 def test_metrics_are_followed_and_nothing_survives(tmp_path, monkeypatch):
@@ -40,7 +29,7 @@ sleeper = subprocess.Popen(["sleep", "600"], start_new_session=True)
 print("sleeper", sleeper.pid, os.environ["TMPDIR"], os.environ.get("RANK"))
 print("ROCR_VISIBLE_DEVICES" in os.environ)
 """
-    assert child(tmp_path, monkeypatch, program) == [{"step": 1}, {"step": 2}]
+    assert list(launched(tmp_path, monkeypatch, program)) == [{"step": 1}, {"step": 2}]
     _, pid, scratch, *passed = (tmp_path / "log" / "001.txt").read_text().split()
     assert passed == ["None", "False"]  # this process's rank would confuse verl's workers
     assert not Path(scratch).exists()
@@ -78,7 +67,7 @@ open(os.path.join(os.path.dirname(METRICS), "..", "fault.txt"), "w").write("no v
 raise RuntimeError("the engine core died")
 """
     with pytest.raises(UserError, match="exit code 1") as error:
-        child(tmp_path, monkeypatch, program)
+        list(launched(tmp_path, monkeypatch, program))
     text = str(error.value)
     assert not isinstance(error.value, Fault)
     assert "the verifier failed: no verdicts" in text
@@ -94,7 +83,7 @@ open(file, "w").write("Fault: verifier x cannot be started: did not start in tim
 raise SystemExit(1)
 """
     with pytest.raises(Fault, match="did not start in time"):
-        child(tmp_path, monkeypatch, program)
+        list(launched(tmp_path, monkeypatch, program))
 
 
 def test_files_that_fail_for_a_moment_end_no_run(tmp_path, monkeypatch):
@@ -108,7 +97,7 @@ import time
 open(METRICS, "w").write('{"step": 1}\\n')
 time.sleep(1)
 """
-    assert child(tmp_path, monkeypatch, program) == [{"step": 1}]
+    assert list(launched(tmp_path, monkeypatch, program)) == [{"step": 1}]
 
 
 def test_launches_of_one_node_have_sockets_of_their_own(monkeypatch, tmp_path):
@@ -137,12 +126,12 @@ if "001" in METRICS:
     raise Exception("{error}. This could happen because")
 open(METRICS, "w").write('{{"step": 1}}\\n')
 """
-    assert child(tmp_path, monkeypatch, program) == [{"step": 1}]
+    assert list(launched(tmp_path, monkeypatch, program)) == [{"step": 1}]
     assert [file.parent.name for file in (tmp_path / "log").rglob("raylet.out")] == ["001.ray"]
     monkeypatch.setattr(process, "STARTS", 1)
     shutil.rmtree(tmp_path / "log")
     with pytest.raises(UserError, match=error):
-        child(tmp_path, monkeypatch, program)
+        list(launched(tmp_path, monkeypatch, program))
 
 
 def test_what_a_killed_launch_left_is_removed_by_the_next(tmp_path, monkeypatch):
@@ -153,7 +142,7 @@ def test_what_a_killed_launch_left_is_removed_by_the_next(tmp_path, monkeypatch)
     orphan = subprocess.Popen(["sleep", "600"], env=mark, start_new_session=True)
     noted = {"scratch": str(scratch), "shared": [str(shared)]}
     (tmp_path / process.LEFT).write_text(json.dumps(noted))
-    child(tmp_path, monkeypatch, "print(1)")
+    list(launched(tmp_path, monkeypatch, "print(1)"))
     assert orphan.wait(10) == -signal.SIGKILL
     assert not scratch.exists()
     assert not shared.exists()

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import psutil
 import pytest
+from interrupted import Stopped
+from launches import launched
 from processes import alive
 from refuses import refuses
 
@@ -201,25 +203,14 @@ time.sleep(600)
 """
 
 
-def launched(tmp_path, monkeypatch, on_step=lambda *_: None, grace=1.0):
-    """process.launch with PARTS in verl's place and limits of a second, as a generator."""
-    real = subprocess.Popen
-    monkeypatch.setattr(
-        process.subprocess, "Popen", lambda args, **k: real([sys.executable, "-c", PARTS], **k)
-    )
-    monkeypatch.setattr(watch, "GRACE_S", grace)
+@pytest.fixture
+def impatient(monkeypatch) -> None:
+    monkeypatch.setattr(watch, "GRACE_S", 1.0)
     monkeypatch.setattr(process, "LOOK_S", 0.1)
-    with open(tmp_path / "lock", "w") as lock:
-        yield from process.launch(
-            tmp_path / "verl.yaml",
-            tmp_path,
-            threads=1,
-            keep_open=lock.fileno(),
-            on_step=on_step,
-        )
 
 
 @pytest.mark.process
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize(
     ("which", "number", "said"),
     [
@@ -239,28 +230,26 @@ def test_a_launch_ends_when_a_part_does(tmp_path, monkeypatch, which, number, sa
             os.kill(pids[which], number)
 
     with pytest.raises(UserError, match=said) as error:
-        list(launched(tmp_path, monkeypatch, strike))
+        list(launched(tmp_path, monkeypatch, PARTS, strike))
     assert f"its log is {log}" in str(error.value)
     assert not any(alive(int(pid)) for pid in log.read_text().split())
 
 
 @pytest.mark.process
+@pytest.mark.usefixtures("impatient")
 def test_a_launch_ends_where_nothing_moves_or_a_node_is_lost(tmp_path, monkeypatch):
     monkeypatch.setenv(watch.MINUTES, "0.02")
     with pytest.raises(UserError, match=r"no progress for .*running: ray::WorkerDict"):
-        list(launched(tmp_path, monkeypatch))
+        list(launched(tmp_path, monkeypatch, PARTS))
     monkeypatch.delenv(watch.MINUTES)
     (tmp_path / "lost").write_text("Ray has lost the node b")
     monkeypatch.setenv(process.LOST, str(tmp_path / "lost"))
     with pytest.raises(UserError, match="Ray has lost the node b"):
-        list(launched(tmp_path, monkeypatch))
-
-
-class Stopped(BaseException):
-    pass
+        list(launched(tmp_path, monkeypatch, PARTS))
 
 
 @pytest.mark.process
+@pytest.mark.usefixtures("impatient")
 def test_ctrl_c_ends_all_at_once_wherever_it_comes(tmp_path, monkeypatch):
     log = tmp_path / "log" / "001.txt"
 
@@ -269,22 +258,22 @@ def test_ctrl_c_ends_all_at_once_wherever_it_comes(tmp_path, monkeypatch):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        list(launched(tmp_path, monkeypatch, interrupted))
+        list(launched(tmp_path, monkeypatch, PARTS, interrupted))
     assert not (tmp_path / marks.STOP).exists()
     assert not any(alive(int(pid)) for pid in log.read_text().split())
 
 
 @pytest.mark.process
+@pytest.mark.usefixtures("impatient")
 def test_a_launch_that_is_to_stop_asks_the_trainer_and_waits_for_it(tmp_path, monkeypatch):
     program = """
-import os, time
+import time
 from pathlib import Path
-work = Path(os.environ["VERL_FILE_LOGGER_PATH"]).parents[1]
+work = Path(METRICS).parents[1]
 while not (work / "stop").exists(): time.sleep(0.05)
-open(os.environ["VERL_FILE_LOGGER_PATH"], "w").write('{"step": 2, "data": {"timing_s/step": 7}}\\n')
+open(METRICS, "w").write('{"step": 2, "data": {"timing_s/step": 7}}\\n')
 (work / "saved").touch()
 """
-    monkeypatch.setattr(sys.modules[__name__], "PARTS", program)
     asked, steps = [], deque()  # which keeps what came before the generator raised
 
     def on_step(longest):
@@ -293,7 +282,7 @@ open(os.environ["VERL_FILE_LOGGER_PATH"], "w").write('{"step": 2, "data": {"timi
             raise Stopped("the time limit")
 
     with pytest.raises(Stopped, match="the time limit"):
-        steps.extend(line["step"] for line in launched(tmp_path, monkeypatch, on_step))
+        steps.extend(line["step"] for line in launched(tmp_path, monkeypatch, program, on_step))
     assert list(steps) == [2]
     assert asked == [0.0, 0.0]
     assert Path(tmp_path / "saved").exists()

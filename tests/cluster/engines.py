@@ -9,7 +9,7 @@ import torch
 import verl_cpu
 from omegaconf import DictConfig, OmegaConf, open_dict
 from tensordict import TensorDict
-from tiny import network
+from tiny import speaking
 from verl import DataProto
 from verl.trainer.ppo.ray_trainer import compute_advantage
 from verl.utils import tensordict_utils as tu
@@ -35,15 +35,7 @@ RIGHT = torch.tensor([1.0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0, 1, 0, 1, 0, 1])
 def random_model(path: Path):
     """A random model with the testbed's tokenizer; at `path` as a Hugging Face checkpoint."""
     tokenizer = pretrain.tokenizer()
-    made = network(
-        vocab_size=len(tokenizer),
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        max_position_embeddings=256,
-        tie_word_embeddings=True,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-    )
+    made = speaking(tokenizer, max_position_embeddings=256, tie_word_embeddings=True)
     store.save(made, tokenizer, path)
     return made
 

@@ -9,7 +9,7 @@ import torch
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
-from tiny import network
+from tiny import speaking
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from verl.utils.config import omega_conf_to_dataclass
 
@@ -56,10 +56,8 @@ def start(tmp_path):
     tokenizer = pretrain.tokenizer()
     tokenizer.chat_template = CHATML
     tokenizer.add_special_tokens({"additional_special_tokens": ["<|im_start|>", "<|im_end|>"]})
-    sizes = {"num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1}
-    sizes |= {"vocab_size": len(tokenizer), "max_position_embeddings": 32_768}
-    ends = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
-    store.save(network(**sizes, **ends), tokenizer, tmp_path / "m")
+    network = speaking(tokenizer, num_hidden_layers=1, max_position_embeddings=32_768)
+    store.save(network, tokenizer, tmp_path / "m")
     for name in ("code", "maths"):
         talks = [
             [{"role": "user", "content": f"{i} 2"}, {"role": "assistant", "content": f"{i} + 2"}]

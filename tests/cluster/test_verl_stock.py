@@ -21,7 +21,7 @@ from omegaconf import OmegaConf
 pytest.importorskip("verl", reason="verl is not installed here: make test-cluster runs these")
 
 import verl_cpu
-from tiny import ROOT, network
+from tiny import ROOT, speaking
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
@@ -51,17 +51,9 @@ def user(folder: Path) -> None:
     chat = "{% for m in messages %}{{ m.content }}\n{% endfor %}"  # verl's agent loop renders one
     given = dict(pad_token="<pad>", eos_token="<end>", chat_template=chat)
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, **given)
-    random = network(
-        vocab_size=len(letters),
-        hidden_size=64,
-        num_hidden_layers=1,
-        num_attention_heads=2,  # heads of 32 are vLLM's smallest on a CPU
-        num_key_value_heads=1,
-        max_position_embeddings=128,
-        tie_word_embeddings=True,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-    )
+    # heads of 32 are vLLM's smallest on a CPU
+    sizes = dict(hidden_size=64, num_hidden_layers=1, max_position_embeddings=128)
+    random = speaking(tokenizer, **sizes, tie_word_embeddings=True)
     store.save(random, tokenizer, folder / "model")
     rows = [
         {

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tiny import network
+from tiny import speaking
 from transformers import AutoConfig
 
 from common.config.schema import MemorySettings
@@ -22,6 +22,7 @@ pytestmark = pytest.mark.skipif(
 )
 MU, TEMPERATURE = 0.5, 1.3
 LONG = " ".join(map(str, [*range(1, 99), *range(1, 50)]))  # a whole block of cached tokens
+SIZES = dict(intermediate_size=64, max_position_embeddings=256, initializer_range=0.16)
 PROMPTS = [Prompt("a", "3 5 7 12 = 41", ""), Prompt("b", LONG, "")]
 
 
@@ -34,24 +35,11 @@ def trained(memory: MemoryNetwork, seed: int) -> MemoryNetwork:
     return memory
 
 
-def sizes(tokenizer) -> dict:
-    return dict(
-        vocab_size=len(tokenizer),
-        intermediate_size=64,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        max_position_embeddings=256,
-        initializer_range=0.16,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-    )
-
-
 @pytest.fixture(scope="module")
 def parts():
     """(policy with a tied head, tokenizer, memory of half the width with a head of its own)."""
     tokenizer = pretrain.tokenizer()
-    policy = network(**sizes(tokenizer), hidden_size=128, tie_word_embeddings=True)
+    policy = speaking(tokenizer, **SIZES, hidden_size=128, tie_word_embeddings=True)
     made = MemorySettings(mu=MU, lr=1e-2, start="random", shrink=2, importance_cap=None)
     memory = memory_network(made, policy, tokenizer, seed=0)
     return policy, tokenizer, trained(memory, 1)
@@ -145,9 +133,10 @@ def test_new_weights_of_the_memory_take_effect_also_on_cached_prompts(llm, parts
 
 def test_a_tied_memory_of_another_architecture_and_an_untied_policy(parts, tmp_path):
     tokenizer = parts[1]
-    policy = network(**sizes(tokenizer), hidden_size=128, tie_word_embeddings=False)
+    policy = speaking(tokenizer, **SIZES, hidden_size=128, tie_word_embeddings=False)
     shape = dict(hidden_size=64, head_dim=32, tie_word_embeddings=True)
-    store.save(network("qwen3", **sizes(tokenizer), **shape), tokenizer, tmp_path / "other")
+    other = speaking(tokenizer, "qwen3", **SIZES, **shape)
+    store.save(other, tokenizer, tmp_path / "other")
     given = MemorySettings(MU, 1e-2, "checkpoint", 1, None, str(tmp_path / "other"))
     made = policy, tokenizer, trained(memory_network(given, policy, tokenizer, seed=0), 4)
     llm = engine(made, tmp_path)

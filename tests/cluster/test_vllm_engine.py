@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from tiny import network
+from tiny import speaking
 
 from common.config import compose as compose_module
 from common.config.compose import compose
@@ -32,18 +32,8 @@ SAMPLING = SimpleNamespace(temperature=0.7, top_p=1.0, max_tokens=24)
 def checkpoint(tmp_path_factory):
     """(folder, model, tokenizer) of a random Qwen2; vLLM's CPU kernels need heads of 32."""
     tokenizer = pretrain.tokenizer()
-    model = network(
-        vocab_size=len(tokenizer),
-        hidden_size=64,
-        intermediate_size=64,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        max_position_embeddings=128,
-        initializer_range=0.2,
-        tie_word_embeddings=True,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-    )
+    sizes = dict(hidden_size=64, intermediate_size=64, max_position_embeddings=128)
+    model = speaking(tokenizer, **sizes, initializer_range=0.2, tie_word_embeddings=True)
     path = tmp_path_factory.mktemp("vllm") / "model"
     store_module.save(model, tokenizer, path)
     return path, model, tokenizer

@@ -7,7 +7,7 @@ import pytest
 import torch
 from refuses import refuses
 from scipy.stats import chisquare
-from tiny import network
+from tiny import network, speaking
 
 from common.backends import checkpoint
 from common.backends.local import Loop
@@ -104,10 +104,8 @@ def test_two_tokens_follow_the_exact_calibrated_distribution(policy):
 def random_model(kind: str, tied: bool, **sizes):
     """A tiny model of transformers with the tiny tokenizer's vocabulary."""
     tokenizer = pretrain.tokenizer()
-    tokens = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
-    heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 16}
-    sizes = {"vocab_size": len(tokenizer), "bos_token_id": None} | heads | tokens | sizes
-    return network(kind, tie_word_embeddings=tied, **sizes), tokenizer
+    sizes |= {"bos_token_id": None, "head_dim": 16}
+    return speaking(tokenizer, kind, tie_word_embeddings=tied, **sizes), tokenizer
 
 
 SIZES = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}

@@ -67,6 +67,13 @@ def network(kind: str = "qwen2", **sizes):
     return AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
 
 
+def speaking(tokenizer, kind: str = "qwen2", **sizes):
+    """A `network` of two heads for the tokens of `tokenizer`."""
+    made = {"vocab_size": len(tokenizer), "num_attention_heads": 2, "num_key_value_heads": 1}
+    ends = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
+    return network(kind, **made | ends | sizes)
+
+
 def unsettled(model):
     """The model with no bias and no norm at its neutral value."""
     import torch
