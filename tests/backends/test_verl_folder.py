@@ -229,7 +229,7 @@ def test_a_row_that_a_kill_kept_from_the_log_is_in_the_checkpoint(tmp_path):
     assert rows.lost_row(curve, tmp_path, 1) is None
 
 
-def dump(path: Path, missing: int = 0) -> None:
+def dump(path: Path) -> None:
     """verl's file of validation samples: two benchmarks, two problems, two samples each."""
     lines = [
         dict(
@@ -242,7 +242,7 @@ def dump(path: Path, missing: int = 0) -> None:
         for sample in (1, 0)
     ]  # fmt: skip
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines[: len(lines) - missing]))
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
 def test_a_rows_reference_is_in_a_file_of_the_run_and_not_in_the_parquet(tmp_path, monkeypatch):

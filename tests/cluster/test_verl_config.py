@@ -292,25 +292,6 @@ def test_the_layout_of_a_gpus_memory_reaches_verl(
 # ---- prompts
 
 
-def test_prompts_keep_text_reference_and_limit(tmp_path):
-    x = load([*TINY, "eval.max_tokens=9", "sampling.max_tokens=7"], "f_grpo")
-    train, benchmarks = prompts(x)
-    tok = tokenizer()
-    longest = data.write_parquet(x, tmp_path, train, benchmarks, tok, context=256)
-    texts = [p.text for some in (train, *benchmarks.values()) for p in some]
-    assert longest == max(map(len, tok(texts, add_special_tokens=False)["input_ids"]))
-    read = pd.read_parquet(tmp_path / "train.parquet")
-    assert [row[0]["content"] for row in read.prompt] == [prompt.text for prompt in train]
-    with open(tmp_path / data.REFERENCES, "rb") as file:
-        found = [data.reference(file, row["ground_truth"]) for row in read.reward_model]
-    assert found == [p.reference for p in train]
-    assert {row["max_tokens"] for row in read.extra_info} == {7}
-    tests = pd.read_parquet(tmp_path / "val.parquet")
-    assert list(tests.data_source.unique()) == list(benchmarks)
-    assert {row["max_tokens"] for row in tests.extra_info} == {9}
-    assert len(tests) == sum(map(len, benchmarks.values()))
-
-
 def test_a_long_prompt_gets_a_shorter_response_and_a_full_context_is_refused(tmp_path):
     """One by one: the longest prompt of a set does not shorten the others' responses."""
     x = load([*TINY, "eval.max_tokens=9", "sampling.max_tokens=7"], "f_grpo")
@@ -322,6 +303,7 @@ def test_a_long_prompt_gets_a_shorter_response_and_a_full_context_is_refused(tmp
     assert data.write_parquet(x, tmp_path, [long, *train], tests, tok, count + 4) == count
     read = pd.read_parquet(tmp_path / "train.parquet")
     assert [row["max_tokens"] for row in read.extra_info] == [4, *[7] * len(train)]
+    assert [row[0]["content"] for row in read.prompt] == [one.text for one in (long, *train)]
     read = pd.read_parquet(tmp_path / "val.parquet")
     assert [row["max_tokens"] for row in read.extra_info] == [4, 9]
     with refuses("prompt id", "long"):

@@ -10,7 +10,7 @@ from verl.workers.config import FSDPActorConfig, PolicyLossConfig
 from common.advantages.baseline import rloo
 from common.advantages.group import grpo, mean_only, reinforce_pp_baseline
 from common.advantages.passk import pass_at_k_tang
-from common.losses.aggregate import sequence_mean_token_mean, token_mean, token_sum
+from common.losses.aggregate import sequence_mean_token_mean, token_mean
 from common.losses.clip import cispo, dual_clip
 from common.losses.covariance import clip_cov, weighted_ppo_clip
 from common.losses.regularizers import kl_k1, kl_k2, kl_k3
@@ -115,7 +115,7 @@ def tokens(batch):
     return mask, log_prob, old, advantages
 
 
-def compare(name: str, ours, tokens, config, mode="token-mean", tolerance=1e-6):
+def compare(name: str, ours, tokens, config, mode="token-mean"):
     """Value and gradient of verl's loss `name` against ours, aggregated as `mode`."""
     mask, log_prob, old, advantages = tokens
     theirs, metrics = core_algos.get_policy_loss_fn(name)(
@@ -129,10 +129,10 @@ def compare(name: str, ours, tokens, config, mode="token-mean", tolerance=1e-6):
     weights = token_mean(mask) if mode == "token-mean" else sequence_mean_token_mean(mask)
     values, clipped = ours(log_prob, old, advantages, mask)
     total = (weights * values).sum()
-    assert_close(theirs, total, tolerance)
+    assert_close(theirs, total)
     gradients = [torch.autograd.grad(x, log_prob)[0] for x in (theirs, total)]
     assert gradients[0].abs().max() > 1e-4
-    assert_close(*gradients, tolerance)
+    assert_close(*gradients)
     return metrics, clipped
 
 
@@ -190,32 +190,3 @@ def test_kl_estimators(tokens):
     far = torch.tensor([-5.0, -1.0])
     assert core_algos.kl_penalty(far, torch.zeros(2), "k3")[0] == 10
     assert_close(kl_k3(far, torch.zeros(2))[0], torch.tensor(5.0).exp() - 6)
-
-
-# ---- aggregation
-
-
-@pytest.mark.parametrize(
-    ("mode", "weigh"),
-    [
-        ("token-mean", token_mean),
-        ("seq-mean-token-mean", sequence_mean_token_mean),
-        ("seq-mean-token-sum-norm", lambda mask: token_sum(mask, max_tokens=50)),
-    ],
-)
-def test_aggregation(batch, mode, weigh):
-    mask = batch[0]
-    loss = torch.randn(P * G, T)
-    counts = dict(
-        dp_size=1,
-        batch_num_tokens=mask.sum(),
-        global_batch_size=P * G,
-        loss_scale_factor=50,
-    )
-    whole = (weigh(mask) * loss).sum()
-    assert_close(core_algos.agg_loss(loss, mask, mode, **counts), whole)
-    parts = [
-        core_algos.agg_loss(loss[i : i + 5], mask[i : i + 5], mode, **counts)
-        for i in range(0, P * G, 5)
-    ]
-    assert_close(sum(parts), whole)

@@ -15,14 +15,8 @@ PROMPTS, GROUP, LENGTH, TOKENS = 3, 4, 5, 8
 
 
 def test_parts_hold_every_row_once_in_order():
-    for prompts, group, rows in [
-        (3, 4, 12),
-        (3, 4, 11),
-        (3, 4, 4),
-        (3, 4, 3),
-        (1, 7, 2),
-        (5, 1, 2),
-    ]:
+    sizes = [(3, 4, 12), (3, 4, 11), (3, 4, 4), (3, 4, 3), (1, 7, 2), (5, 1, 2)]
+    for prompts, group, rows in sizes:
         made = fit.parts(prompts, group, rows)
         order = torch.arange(prompts * group).view(prompts, group)
         pieces = [order[some, of].flatten() for some, of in made]
@@ -48,9 +42,9 @@ def sample(model, device, memory=None, **settings):
     )
 
 
-def leave(monkeypatch, models, rows: float, dtype=torch.float32) -> list[int]:
+def leave(monkeypatch, models, rows: float) -> list[int]:
     """Let memory hold so many rows; returns the rows of each part, as they come to be decoded."""
-    each = sum(fit.row_bytes(model, LENGTH + TOKENS, dtype) for model in models)
+    each = sum(fit.row_bytes(model, LENGTH + TOKENS, torch.float32) for model in models)
     monkeypatch.setattr(fit, "free_bytes", lambda device: (rows + 1) * each / fit.SHARE + 1)
     decode, sizes = local._decode, []
 
