@@ -28,12 +28,6 @@ def test_a_rollout_in_bfloat16_is_trained_on_with_log_probs_in_float32(tiny, tmp
     assert loop.one_step(2)["ratio"] == pytest.approx(1, abs=0.05)
 
 
-def test_only_what_changes_numbers_is_in_the_name(tiny):
-    plain, lower = tiny(BONUS), tiny(BONUS, "sampling.dtype=bfloat16")
-    assert plain.run_id == tiny(BONUS, "sampling.dtype=float32").run_id != lower.run_id
-    assert plain.run_id == tiny(BONUS, "optim.gradient_checkpointing=true").run_id
-
-
 def test_states_computed_again_change_no_bit(tiny, tmp_path):
     rows, weights, calls = [], [], []
     for words in ((), ("optim.gradient_checkpointing=true",)):

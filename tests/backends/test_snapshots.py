@@ -11,26 +11,20 @@ from common.results.collect import verify
 WEIGHTS = "model.safetensors"
 
 
-def test_the_model_of_an_evaluation_step_is_that_of_a_run_that_ends_there(tiny):
-    run = train(tiny("keep_checkpoints=true"), progress=False)  # 6 steps, evaluated every 3
-    assert [path.name for path in (run / "checkpoints").iterdir()] == ["step-00003"]
-    assert verify(run) == []
-    short = train(tiny("optim.steps=3", "name=short"), progress=False)
-    kept = run / "checkpoints" / "step-00003"
-    assert (kept / WEIGHTS).read_bytes() == (short / "model" / WEIGHTS).read_bytes()
-    assert (kept / WEIGHTS).read_bytes() != (run / "model" / WEIGHTS).read_bytes()
-    names = {path.name for path in (run / "model").iterdir()}
-    assert {path.name for path in kept.iterdir()} == names
-
-
-def test_models_of_other_steps_are_left_where_they_are_asked_for(tiny):
+def test_the_model_of_a_step_is_that_of_a_run_that_ends_there(tiny):
+    """keep_checkpoints: those of evaluations, every 3 steps; keep_at: of others as well."""
+    assert snapshots.steps(tiny("keep_checkpoints=true")) == [3]
     x = tiny("keep_checkpoints=true", "keep_at=[1,4,6,9]")  # 6 is the last, 9 comes never
     run = train(x, progress=False)
-    assert snapshots.steps(x) == [1, 3, 4]
-    kept = sorted(path.name for path in (run / "checkpoints").iterdir())
-    assert kept == ["step-00001", "step-00003", "step-00004"]
+    kept = sorted((run / "checkpoints").iterdir())
+    assert [path.name for path in kept] == ["step-00001", "step-00003", "step-00004"]
     assert verify(run) == []
     assert x.run_id == tiny().run_id
+    short = train(tiny("optim.steps=3", "name=short"), progress=False)
+    assert (kept[1] / WEIGHTS).read_bytes() == (short / "model" / WEIGHTS).read_bytes()
+    assert (kept[1] / WEIGHTS).read_bytes() != (run / "model" / WEIGHTS).read_bytes()
+    names = {path.name for path in (run / "model").iterdir()}
+    assert {path.name for path in kept[1].iterdir()} == names
 
 
 def test_a_finished_run_without_them_is_named(tiny):

@@ -227,6 +227,7 @@ def test_run_id_changes_with_what_the_numbers_depend_on_and_with_nothing_else():
     apart = ("scope=cluster", "table=other", "label=other", "results_dir=elsewhere", "threads=2")
     memory = ("checkpoint_every=7", "keep_state=true", "optim.gradient_checkpointing=true")
     same = ("optim.steps=199", "sampling.log_prob_temperature=1.0")  # as in sampling; constant rate
+    same += ("sampling.dtype=float32",)
     assert "log_prob_temperature" not in base.identity["sampling"]  # stored runs lack it
     assert "decay_over" not in base.identity["optim"]  # stored runs lack it
     for override in (*apart, *memory, *same):
@@ -234,7 +235,7 @@ def test_run_id_changes_with_what_the_numbers_depend_on_and_with_nothing_else():
     changes = [
         "seed=2", "device=cpu", "reward.wrong=-1",
         "sampling.prompts=16", "sampling.group_size=4", "sampling.temperature=0.9",
-        "sampling.log_prob_temperature=0.9",
+        "sampling.log_prob_temperature=0.9", "sampling.dtype=bfloat16",
         "sampling.max_tokens=19", "optim.lr=2e-4", "optim.betas=[0.9,0.99]",
         "optim.weight_decay=0", "optim.grad_clip=2", "optim.warmup_steps=1", "optim.steps=0",
         "optim.decay_over=200",
