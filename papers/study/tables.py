@@ -71,7 +71,9 @@ DECLARED = (
     Control("32 responses beat 2", "GRPO (N=32)", "GRPO (N=2)", ACCURACY),
 )
 SLOWER = Control("a lower rate keeps diversity", GRPO, FASTER, DIVERSITY, equal=True)
-SLOW = Control("a slow learner keeps nothing", "GRPO (N=2)", GRPO, DIVERSITY, 2.0, True, alike=True)
+SLOW = Control(
+    "a slow learner keeps nothing", "GRPO (N=2)", GRPO, DIVERSITY, 2.0, equal=True, alike=True
+)
 KL = replace(DECLARED[4], equal=True)
 CONFIRMATORY = tuple(
     replace(one, told_apart=True) for one in (*DECLARED[:3], KL, SLOWER, DECLARED[5], SLOW)
@@ -132,7 +134,8 @@ def _judged(a: Runs, b: Runs, control: Control) -> dict:
     low, high = interval.bounds()
     known = interval.stderr > 0  # without spread there is no interval, and the value decides
     top = control.margin if control.alike else np.inf
-    passes, fails = -control.margin < low and high < top, high < -control.margin or low > top
+    passes = low > -control.margin and high < top
+    fails = high < -control.margin or low > top
     row["verdict"] = "passes" if passes else "fails" if fails else "open"
     if control.told_apart and not np.any(gap):
         row["verdict"] = "identical"
