@@ -71,7 +71,7 @@ def build(home: Path, root: Path, reference: Path, folder: Path) -> str:
     )
     environment.filters["href"] = partial(href, folder=folder)
     methods, said = readme.own_methods(root, reference)
-    keeps = reference / "study" / "figures" / "keeps.png"
+    pictures = (reference / name / "figures" / "keeps.png" for name in ("confirmatory", "study"))
     text = environment.get_template("page.html").render(
         papers=shown,
         scopes=SCOPES,
@@ -83,7 +83,7 @@ def build(home: Path, root: Path, reference: Path, folder: Path) -> str:
         methods=methods,
         methods_head=readme.METHODS_HEAD,
         said=said,
-        keeps=keeps if keeps.exists() else None,
+        keeps=next((path for path in pictures if path.exists()), None),
         style=(HERE / "style.css").read_text(),
     )
     return re.sub(r"\n\s+", "\n", text)

@@ -210,9 +210,10 @@ def method_lines(folder: Path, own: pd.DataFrame = NONE) -> list[list[str]]:
     return lines
 
 
-def own_methods(root: Path, reference: Path) -> tuple[list[list[str]], list[str]]:
-    """Return the `method_lines` of Countdown, including the runs below `root` (the scale `own`),
-    and a sentence on each of these."""
+def own_methods(root: Path, reference: Path) -> tuple[list[tuple[str, list]], list[str]]:
+    """Return (runs, their `method_lines`) on Countdown, first of the declared runs and then of the
+    exploratory ones with the runs below `root` (the scale `own`); and a sentence on each of
+    these."""
     found, said = _stored(root / "confirmatory"), []
     declared = {row["label"] for row in rows_of(STUDY).values()}
     own = found[(found["rate"] == RATE) & ~found["method"].isin(declared)]
@@ -221,10 +222,13 @@ def own_methods(root: Path, reference: Path) -> tuple[list[list[str]], list[str]
         said.append(
             f"{method} keeps of rare pass@64 at equal pass@1 (seeds: {mine['n_seeds'].max()}): "
             f"against GRPO {equal}, against GRPO one rate lower {lower or equal}. Yours has 240 "
-            "problems a set; the other rows are stored, of seeds 1 to 9 and 60 problems a set."
+            "problems a set; the other exploratory rows have seeds 1 to 9 and 60 problems a set."
         )
-    stored = (reference / "study" / "methods.csv").exists()
-    return method_lines(reference / "study", own) if stored else [], said
+    tables = []
+    for folder, rows in (("confirmatory", NONE), ("study", own)):
+        if (reference / folder / "methods.csv").exists():
+            tables.append((TESTBEDS[folder], method_lines(reference / folder, rows)))
+    return tables, said
 
 
 def needs(label: str) -> str:

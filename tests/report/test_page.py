@@ -2,6 +2,7 @@
 
 import html
 import re
+import shutil
 
 import pandas as pd
 import pytest
@@ -56,12 +57,13 @@ def test_figures_are_links_from_the_folder_of_the_page(built):
     assert found == [f"../../reference/p/figures/{name}.png" for name in names]
 
 
-def test_the_studys_picture_stands_first_where_it_is(built, tmp_path):
-    path = tmp_path / "reference" / "study" / "figures" / "keeps.png"
-    path.parent.mkdir(parents=True)
-    path.write_bytes(b"")
-    first, *_ = re.findall(r'src="([^"]*)"', built())
-    assert first == "../reference/study/figures/keeps.png"
+def test_the_studys_picture_stands_first_that_of_the_declared_runs_if_it_is_there(built, tmp_path):
+    for folder in ("study", "confirmatory"):
+        path = tmp_path / "reference" / folder / "figures" / "keeps.png"
+        path.parent.mkdir(parents=True)
+        path.write_bytes(b"")
+        first, *_ = re.findall(r'src="([^"]*)"', built())
+        assert first == f"../reference/{folder}/figures/keeps.png"
 
 
 def test_own_results_stand_beside_the_committed_ones(built, tmp_path):
@@ -93,6 +95,12 @@ def test_a_method_of_ones_own_stands_among_all_on_the_page(built, tmp_path):
     assert [line[:2] for line in lines] == [("", "FADE"), ("yours", "&lt;mine&gt;")]
     assert all(line[2].count("<td>") == len(page.readme.METHODS_HEAD) for line in lines)
     assert text.count("keeps of rare pass@64") == 1
+    (tmp_path / "reference/confirmatory").mkdir()
+    shutil.copy(tmp_path / "reference/study/methods.csv", tmp_path / "reference/confirmatory")
+    declared, exploratory = built("runs").split('<table class="methods">')[1:]
+    assert "method, on Countdown, declared" in declared
+    assert 'class="yours"' not in declared
+    assert 'class="yours"' in exploratory
 
 
 def test_the_page_of_the_committed_results_has_every_paper_in_the_readmes_order(tmp_path):

@@ -164,13 +164,13 @@ def test_a_method_of_ones_own_stands_among_the_stored_ones(tmp_path):
     mine.loc[(mine["reading"] == readme.EQUAL) & lower, ["difference", "low"]] = 1.0, -98.0
     (tmp_path / "confirmatory").mkdir()
     mine.to_csv(tmp_path / "confirmatory" / "methods.csv", index=False)
-    lines, (said,) = readme.own_methods(tmp_path, REFERENCE)
+    (*_, (_, lines)), (said,) = readme.own_methods(tmp_path, REFERENCE)
     first = lines[0]
     assert first[0] == "mine"  # it keeps most
     assert (first[3], first[7], first[8]) == ("+99.0 [98.0, 100.0]", "more / unclear", "yours")
     assert len(lines) == 1 + stored.loc[stored["rate"] == RATE, "method"].nunique() - 1
-    assert readme.own_methods(tmp_path, tmp_path)[0] == []
-    alone, silent = readme.own_methods(tmp_path / "nothing", REFERENCE)
+    assert readme.own_methods(tmp_path, tmp_path / "nothing")[0] == []
+    (*_, (_, alone)), silent = readme.own_methods(tmp_path / "nothing", REFERENCE)
     assert (len(alone), silent) == (len(lines) - 1, [])
     assert said.startswith("mine ")
     assert all(word in said for word in ("seeds: 5", "GRPO more", "one rate lower unclear"))
