@@ -60,6 +60,7 @@ TESTBEDS = {"confirmatory": "Countdown, declared", "confirmatory_maze": "mazes, 
 TESTBEDS |= {"study": "Countdown, exploratory", "study_maze": "mazes, exploratory"}
 CONTROLLED = ("passes", "open", "fails", "identical", "not run")
 WORDS = ("more", "practically equal", "identical", "unclear", "less", "not measured")
+OPEN = "open after Holm's correction"
 EQUIVALENT = 2.0  # points; both ends of an interval that says "practically equal" lie within
 SHOWN = ("holds", "fails", "inconclusive", "mechanism not engaged", "not run")
 
@@ -69,7 +70,9 @@ def answers(papers: list[Paper], reference: Path) -> str:
     for and that a small model's training decides. Below it: which methods keep more diversity at
     equal pass@1 than GRPO one rate lower."""
     found = {one.name: one for one in papers}
-    lines, keeps, seeds = [], {word: [] for word in WORDS}, set()
+    lines, keeps, seeds = [], {word: [] for word in (*WORDS, OPEN)}, set()
+    judged = reference / "confirmatory" / "hypotheses.csv"
+    declared = pd.read_csv(judged).set_index("claim")[LAPTOP] if judged.exists() else {}
     for name, method in METHODS.items():
         gaps = pd.read_csv(reference / name / "gaps.csv")
         metrics = gaps.groupby(["claim", "scope"])["metric"].first()
@@ -86,7 +89,9 @@ def answers(papers: list[Paper], reference: Path) -> str:
             link = ""
         known = (_rows(_stored(reference / folder), method) for folder in ("confirmatory", "study"))
         mine = next(filter(len, known))
-        keeps[_in_words(mine).split(" / ")[-1]].append(method)
+        verdict = declared.get(f"{method} keeps more than GRPO one rate lower")
+        word = _in_words(mine).split(" / ")[-1]
+        keeps[OPEN if verdict == "inconclusive" else word].append(method)
         seeds.add(int(mine.loc[(EQUAL, DIVERSITY[1], f"{GRPO} {LOWER}"), "n_seeds"]))
     said = "; ".join(f"{word}: {', '.join(names)}" for word, names in keeps.items() if names)
     span = " to ".join(map(str, dict.fromkeys((min(seeds - {0}), max(seeds)))))
@@ -127,8 +132,9 @@ def _stored(folder: Path) -> pd.DataFrame:
     if not path.exists():
         return NONE
     rows = pd.read_csv(path)
-    natural = (rows["reading"] == LAST) & (rows["metric"] != DIVERSITY[1])
-    return rows[natural | (rows["benchmark"] == DIVERSITY[0])]
+    rare = (rows["benchmark"] == DIVERSITY[0]) & (rows["metric"] == DIVERSITY[1])
+    natural = (rows["benchmark"] == ACCURACY[0]) & (rows["metric"] != DIVERSITY[1])
+    return rows[rare | (natural & (rows["reading"] == LAST))]
 
 
 def public(runs: pd.DataFrame) -> str:
@@ -182,7 +188,10 @@ def hypotheses(judged: Path) -> list[str]:
     if not judged.exists():
         return []
     rows = pd.read_csv(judged, keep_default_na=False)[["claim", "laptop", "laptop_numbers"]]
-    lines = [[claim, f"**{word}**", numbers] for claim, word, numbers in rows.to_numpy()]
+    lines = [
+        [claim, f"**{word}**", "" if word == "not run" else numbers]
+        for claim, word, numbers in rows.to_numpy()
+    ]
     return [markdown(["declared hypothesis", "verdict", "numbers"], lines, "lll")]
 
 

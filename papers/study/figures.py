@@ -30,6 +30,7 @@ from papers.study.tables import (
     MORE_EQUAL,
     RunsByMethod,
     controls,
+    early,
     methods,
 )
 
@@ -51,9 +52,10 @@ def draw(root: Path) -> None:
             write_csv(root / "confirmatory" / "hypotheses.csv", judged.verdicts)
         for home, lines in read(root, PARTS)[0].items():
             found = curves(unpacked(home, lines)[1])
-            table = methods(_as_long_as_grpo(found), MORE, MORE_EQUAL)
+            whole = _as_long_as_grpo(found)
+            table = methods(whole, MORE, MORE_EQUAL)
             write_csv(home / "controls.csv", controls(found, CONFIRMATORY))
-            write_csv(home / "methods.csv", table)
+            write_csv(home / "methods.csv", pd.concat([table, early(whole)]))
             keeps(DECLARED[home.name], table, home / "figures" / "keeps")
 
 
@@ -104,16 +106,20 @@ def keeps(task: str, table: pd.DataFrame, path: Path) -> None:
     axis = axes[0, 0]
     axis.axhline(0, color=GREY, lw=0.8)
     axis.axvline(0, color=GREY, lw=0.8)
+    axis.set_ylim(shown["kept_low"].min() - 1, shown["kept_high"].max() + 1)
+    bottom, top = axis.get_ylim()
+    above = 1.0
     highest_first = shown.sort_values("kept_difference", ascending=False, kind="stable")
-    for place, row in enumerate(highest_first.to_dict("records")):
+    for row in highest_first.to_dict("records"):
         x, y, one = row["pass1_difference"], row["kept_difference"], look(row["method"])
         axis.plot([x, x], [row["kept_low"], row["kept_high"]], color=one.color, lw=1)
         axis.plot(x, y, one.marker, color=one.color, ms=6)
         line = {"arrowstyle": "-", "color": one.color, "lw": 0.5, "alpha": 0.6}
+        above = min((y - bottom) / (top - bottom), above - 0.05)
         axis.annotate(  # in a column on the right of the panel, with a line to the point
             row["method"],
             (x, y),
-            (1.02, 0.97 * (1 - place / max(len(shown) - 1, 1))),
+            (1.02, above),
             textcoords="axes fraction",
             arrowprops=line | {"relpos": (0, 0.5), "shrinkA": 1, "shrinkB": 0},
             color=one.color,

@@ -45,9 +45,12 @@ NUMBERS += ["levels", "mean_levels"]  # at equal pass@1: those that were read, o
 METHODS = ["rate", "method", "reading", "against", "benchmark", "metric", *NUMBERS]
 METHODS += ["p_holm", "n_seeds"]
 LAST, EQUAL = "after the last step", "at equal pass@1"  # readings of METHODS
+EARLY = "after a third of the steps"  # of the confirmatory study; post hoc
 MEASURES = (ACCURACY, DIVERSITY, FEW, ("natural", "pass@256"), ANSWERS)  # after the last step
-MORE = (*MEASURES, ("natural", "pass@64"))  # of the confirmatory study, as PROTOCOL.md has them
-MORE_EQUAL = (DIVERSITY, ("natural", "pass@64"), FEW, ANSWERS_64)
+# of the confirmatory study, as PROTOCOL.md has them, and accuracy on rare prompts, which is post hoc
+RARE_ACCURACY = ("rare", "pass@1")
+MORE = (*MEASURES, ("natural", "pass@64"), RARE_ACCURACY)
+MORE_EQUAL = (DIVERSITY, ("natural", "pass@64"), FEW, ANSWERS_64, RARE_ACCURACY)
 
 
 @dataclass(frozen=True)
@@ -173,6 +176,18 @@ def methods(
             corrected = holm(np.array([row.get("p", np.nan) for row in part], dtype=float))
             rows += [row | {"p_holm": p} for row, p in zip(part, corrected, strict=True)]
     return pd.DataFrame(rows, columns=METHODS)
+
+
+def early(found: RunsByMethod) -> pd.DataFrame:
+    """Return METHODS after the first third of each run's steps."""
+    cut = {key: {seed: _third(run) for seed, run in of.items()} for key, of in found.items()}
+    return methods(cut, (ACCURACY, RARE_ACCURACY, DIVERSITY), ()).assign(reading=EARLY)
+
+
+def _third(run: Curve) -> Curve:
+    kept = run.steps <= run.steps[-1] / 3
+    values = {measure: of[kept] for measure, of in run.values.items()}
+    return replace(run, steps=run.steps[kept], values=values)
 
 
 def _beyond(a: Runs, b: Runs | None, reading: str, measure: tuple[str, str]) -> dict:
