@@ -60,7 +60,7 @@ TESTBEDS = {"confirmatory": "Countdown, declared", "confirmatory_maze": "mazes, 
 TESTBEDS |= {"study": "Countdown, exploratory", "study_maze": "mazes, exploratory"}
 CONTROLLED = ("passes", "open", "fails", "identical", "not run")
 WORDS = ("more", "practically equal", "identical", "unclear", "less", "not measured")
-OPEN = "open after Holm's correction"
+OPEN = "open after correction"
 EQUIVALENT = 2.0  # points; both ends of an interval that says "practically equal" lie within
 SHOWN = ("holds", "fails", "inconclusive", "mechanism not engaged", "not run")
 

@@ -47,7 +47,7 @@ METHODS += ["p_holm", "n_seeds"]
 LAST, EQUAL = "after the last step", "at equal pass@1"  # readings of METHODS
 EARLY = "after a third of the steps"  # of the confirmatory study; post hoc
 MEASURES = (ACCURACY, DIVERSITY, FEW, ("natural", "pass@256"), ANSWERS)  # after the last step
-# of the confirmatory study, as PROTOCOL.md has them, and accuracy on rare prompts, which is post hoc
+# of the confirmatory study: those of PROTOCOL.md, and accuracy on rare prompts, which is post hoc
 RARE_ACCURACY = ("rare", "pass@1")
 MORE = (*MEASURES, ("natural", "pass@64"), RARE_ACCURACY)
 MORE_EQUAL = (DIVERSITY, ("natural", "pass@64"), FEW, ANSWERS_64, RARE_ACCURACY)

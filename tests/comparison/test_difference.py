@@ -26,13 +26,11 @@ def a_run(root, method, seed, share, config=None):
 
 
 def test_two_methods_of_a_paper_differ_as_its_claims_say(capsys):
-    methods = ("F-GRPO (gamma=0.5)", "GRPO")
-    words = ["paper=f_grpo", f"results_dir={REFERENCE}", "table=lr 1e-5", "metrics=pass@64"]
+    methods = ("FADE", "Power (alpha=2)")
+    words = ["paper=fade", f"results_dir={REFERENCE}", "table=lr 1e-5", "metrics=pass@64"]
     (line,) = [x for x in shown(capsys, *methods, *words) if x[0] == "rare"]
-    claims = pd.read_csv(REFERENCE / "f_grpo" / "gaps.csv")
-    (stored,) = claims[(claims["claim"] == "focal_grpo") & (claims["scope"] == "laptop")].to_dict(
-        "records"
-    )
+    claims = pd.read_csv(REFERENCE / "fade" / "gaps.csv").set_index(["claim", "scope"])
+    stored = claims.loc[("div_static", "laptop")]
     said = f"{stored['difference']:+.2f} [{stored['low']:.2f}, {stored['high']:.2f}]"
     assert line[4] == said
     assert line[6:] == ["9", "60"]

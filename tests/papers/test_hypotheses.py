@@ -82,6 +82,7 @@ def test_planted_effects_are_judged_on_nine_whole_seeds(tmp_path):
     cells = [[x.strip() for x in line.split("|")[1:-1]] for line in lines]
     assert [word.strip("*") for _, word, _ in cells] == list(words.values())
     assert "9 seeds" in cells[0][2]
+    assert {numbers for _, word, numbers in cells if word == "**not run**"} == {""}
     controls = pd.read_csv(folder / "controls.csv", index_col="control")["verdict"]
     passed = {"RL raises pass@1", "a KL penalty keeps diversity"}
     assert set(controls.index[controls == "passes"]) == passed

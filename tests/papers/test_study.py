@@ -41,7 +41,15 @@ from common.models import store
 from common.sweeps.plan import experiments, runs_of, scales_of
 from common.tasks.countdown import reachable
 from papers.study.figures import TESTBEDS, draw
-from papers.study.tables import CONFIRMATORY, EQUAL, LAST, controls, methods
+from papers.study.tables import (
+    CONFIRMATORY,
+    EQUAL,
+    LAST,
+    RARE_ACCURACY,
+    controls,
+    early,
+    methods,
+)
 
 REFERENCE = ROOT / "results" / "reference"
 PROBLEMS = 4
@@ -51,15 +59,18 @@ SPAN = "from +2 to +16 points"
 
 def run(rises, lost, *, dev=None, steps=None) -> Curve:
     """pass@1 is 20 + rises on all natural problems, pass@64 is 60 - lost on all rare ones and
-    pass@8, pass@256 and answers are 90 - lost on natural ones; `lost` has a number a step, or one a
-    step and problem.
+    pass@8, pass@256 and answers are 90 - lost on natural ones, and pass@1 on rare ones is, too;
+    `lost` has a number a step, or one a step and problem.
     `dev`: the same two lists for dev prompts."""
     values = {}
     for split, (up, down) in (("", (rises, lost)), (DEV, dev or (rises, lost))):
         for (benchmark, metric), start, gained in (
             (ACCURACY, 20, up),
             (DIVERSITY, 60, -np.array(down, float)),
-            *((measure, 90, -np.array(down, float)) for measure in (FEW, AT_256, ANSWERS)),
+            *(
+                (measure, 90, -np.array(down, float))
+                for measure in (FEW, AT_256, ANSWERS, RARE_ACCURACY)
+            ),
         ):
             wide = np.array(gained, float).reshape(len(rises), -1) + np.zeros(PROBLEMS)
             values[split + benchmark, metric] = start + wide
@@ -386,9 +397,10 @@ def test_a_declared_control_is_read_at_equal_pass1_where_the_protocol_says_so(mo
 # ---- what each method keeps
 
 
-def spread(rises, lost, *, n=3, by=1.0) -> dict[int, Curve]:
+def spread(rises, lost, *, n=3, by=1.0, **more) -> dict[int, Curve]:
     """Seeds 1 to n, each with another loss at the end."""
-    return {seed: run(rises, (*lost[:-1], lost[-1] + by * (seed - 2))) for seed in range(1, n + 1)}
+    ends = {seed: (*lost[:-1], lost[-1] + by * (seed - 2)) for seed in range(1, n + 1)}
+    return {seed: run(rises, each, **more) for seed, each in ends.items()}
 
 
 def test_methods_are_read_against_grpo_at_two_rates_and_the_base_model():
@@ -442,6 +454,28 @@ def test_methods_are_read_against_grpo_at_two_rates_and_the_base_model():
         {(RATE, "FADE"): 7 / 2 - lower, (RATE, "IAC"): sum(range(11)) / 13 - 6}
     )
     assert set(table.xs("KL", level="method")["n_seeds"]) == {2, 0}
+
+
+def test_after_a_third_of_its_steps_a_run_is_read_at_its_last_checkpoint_until_then():
+    found = {
+        (RATE, GRPO): seeds((0, 4, 9, 9), (0, 1, 9, 9), steps=[0, 20, 25, 60]),
+        (RATE, "FADE"): spread((0, 2, 8, 8), (0, 0, 0, 0), steps=[0, 20, 25, 60]),
+        (LOWER, GRPO): seeds((0, 3, 9, 9), (0, 3, 9, 9), steps=[0, 60, 75, 180]),
+    }
+    table = early(found)
+    assert set(table["reading"]) == {"after a third of the steps"}
+    assert set(zip(table["benchmark"], table["metric"], strict=True)) == {
+        ACCURACY, RARE_ACCURACY, DIVERSITY,
+    }  # fmt: skip
+    rows = table.set_index(["benchmark", "metric", "against", "rate", "method"])["difference"]
+    gaps = {
+        (*ACCURACY, "GRPO lr 1e-5", RATE, "FADE"): -2,
+        (*ACCURACY, "GRPO lr 1e-5", LOWER, GRPO): -1,
+        (*DIVERSITY, "GRPO lr 3e-6", RATE, "FADE"): 3,
+        (*RARE_ACCURACY, "GRPO lr 1e-5", RATE, "FADE"): 1,
+        (*DIVERSITY, BASE, RATE, GRPO): -1,
+    }
+    assert {key: rows[key] for key in gaps} == pytest.approx(gaps)
 
 
 def test_methods_have_two_way_intervals_and_holms_p_over_the_methods_of_a_reading():
@@ -552,14 +586,17 @@ def drawn(tmp_path_factory):
     root = tmp_path_factory.mktemp("study")
     for bed in TESTBEDS:
         shutil.copytree(REFERENCE / bed / "laptop", root / bed / "laptop")
+    kept = shutil.ignore_patterns("controls.csv", "hypotheses.csv", "methods.csv", "figures")
+    shutil.copytree(REFERENCE / "confirmatory", root / "confirmatory", ignore=kept)
     draw(root)
     return root
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("bed", TESTBEDS)
+@pytest.mark.parametrize("bed", [*TESTBEDS, "confirmatory"])
 def test_the_stored_tables_are_made_again_from_the_stored_counts(drawn, bed):
-    for name in ("controls.csv", "methods.csv", "figures/keeps.csv"):
+    declared = ["hypotheses.csv"] if bed == "confirmatory" else []
+    for name in ("controls.csv", "methods.csv", "figures/keeps.csv", *declared):
         assert (drawn / bed / name).read_bytes() == (REFERENCE / bed / name).read_bytes(), name
 
 
