@@ -85,6 +85,23 @@ def test_a_claim_stands_with_its_printed_number_the_number_here_and_the_verdict(
     assert "open after correction: F-GRPO (gamma=0.5)" in said
 
 
+@pytest.mark.parametrize("paper", readme.METHODS)
+def test_a_papers_page_has_numbers_and_verdicts_that_are_stored(paper):
+    gaps = pd.read_csv(REFERENCE / paper / "gaps.csv").query("scope == 'laptop'")
+    verdicts = pd.read_csv(REFERENCE / paper / "claims.csv", index_col="id")["laptop"]
+    stored = {
+        (f"{value:+.{n}f} [{low:.{n}f}, {high:.{n}f}]", verdicts[claim])
+        for claim, value, low, high in gaps[["claim", "difference", "low", "high"]].to_numpy()
+        for n in (1, 2)
+    }
+    text = (ROOT / "papers" / paper / "README.md").read_text()
+    shown = re.findall(
+        r"\| ([+-][\d.]+ \[[^]]*\]) \| ([a-z ]+?)(?:, corrected p [\d.]+)? \|\n", text
+    )
+    assert len(shown) >= 4
+    assert set(shown) <= stored
+
+
 def test_the_readme_says_whats_predicted_and_stays_short():
     text = (ROOT / "README.md").read_text()
     hours = pd.read_csv(REFERENCE / "gpu_hours.csv").set_index(["paper", "part", "seeds"])
