@@ -10,7 +10,8 @@ of each row instead; seeds=6-10 and seeds=1,3 work too. Seeds run in turn, so th
 are complete whenever you stop.
 
 With method=FILE the study trains your method (or one of ours, by name) on five seeds, and GRPO at
-both rates where the repository lacks its runs. It ends with a table of all methods and yours.
+both rates where the repository lacks its runs. It ends with the exploratory table of all methods
+and yours.
 """
 
 from pathlib import Path
@@ -61,8 +62,8 @@ def finish(config: Reproduce) -> None:
         from common.report.readme import METHODS_HEAD, own_methods
         from common.results.tables import markdown
 
-        lines, said = own_methods(root, REFERENCE)
-        print(markdown(["method, on Countdown", *METHODS_HEAD], lines, "lrrrrrrll"))
+        (*_, (testbed, lines)), said = own_methods(root, REFERENCE)
+        print(markdown([f"method, on {testbed}", *METHODS_HEAD], lines, "lrrrrrrll"))
         print(*said, sep="\n")
     if config.scale == "smoke":
         print("scale=smoke ran every part once, with a few steps: its numbers mean nothing")

@@ -190,7 +190,8 @@ def effect(gaps: pd.DataFrame, claim: str, scope: str, verdict: str = "") -> str
         return ""
     row = found.iloc[0]
     if scope == PUBLISHED:
-        return f"{row['difference']:+z.1f}"
+        ends = (found["difference"].min(), found["difference"].max())
+        return " to ".join(dict.fromkeys(f"{end:+z.1f}" for end in ends))
     seeds = "" if pd.isna(row["n_seeds"]) else f", {row['n_seeds']:.0f} seeds"
     more = f" (first of {len(found)})" if len(found) > 1 else ""
     if row["of"] > 1:

@@ -9,10 +9,11 @@
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from common.comparison.confirmed import PARTS, hypotheses, read
-from common.comparison.frontier import ACCURACY, BASE, DIVERSITY, GRPO, RATE, curves
+from common.comparison.frontier import ACCURACY, BASE, DIVERSITY, GRPO, LEVELS, RATE, curves
 from common.comparison.gather import LAPTOP, gather, gathered
 from common.config.files import STUDY
 from common.config.rows import rows
@@ -35,8 +36,8 @@ from papers.study.tables import (
 )
 
 TESTBEDS = {"study": "Subset-Countdown", "study_maze": "mazes with loops"}
-OWN = {"confirmatory": "Subset-Countdown, 240 problems"}  # and runs of scale=own
-DECLARED = OWN | {"confirmatory_maze": "mazes with loops, 240 problems"}
+OWN = {"confirmatory": "Subset-Countdown, 240 problems a set"}  # and runs of scale=own
+DECLARED = OWN | {"confirmatory_maze": "mazes with loops, 240 problems a set"}
 
 
 def draw(root: Path) -> None:
@@ -94,30 +95,39 @@ def _as_long_as_grpo(found: RunsByMethod) -> RunsByMethod:
 
 def keeps(task: str, table: pd.DataFrame, path: Path) -> None:
     """Draw what each method at the study's rate keeps of rare pass@64 at equal pass@1 beyond GRPO
-    at this rate, against its pass@1 beyond it after the last step, with 95 % intervals."""
+    at this rate, against its pass@1 beyond it after the last step, with 95 % intervals. A label
+    has the last level that was read where it is not the highest."""
     known = table[(table["rate"] == RATE) & (table["against"] == f"{GRPO} {RATE}")]
     places = known.set_index(["reading", "benchmark", "metric", "method"]).sort_index()
+    ends = ["difference", "low", "high"]
     sides = [
-        places.loc[reading, *measure][["difference", "low", "high"]].add_prefix(f"{name}_")
-        for name, reading, measure in (("pass1", LAST, ACCURACY), ("kept", EQUAL, DIVERSITY))
+        places.loc[reading, *measure][columns].add_prefix(f"{name}_")
+        for name, reading, measure, columns in (
+            ("pass1", LAST, ACCURACY, ends),
+            ("kept", EQUAL, DIVERSITY, [*ends, "levels"]),
+        )
     ]
     shown = pd.concat(sides, axis=1).dropna(subset=["kept_difference"]).reset_index()
     figure, axes = panels(1, width=6.4, height=4.6)
     axis = axes[0, 0]
     axis.axhline(0, color=GREY, lw=0.8)
     axis.axvline(0, color=GREY, lw=0.8)
-    axis.set_ylim(shown["kept_low"].min() - 1, shown["kept_high"].max() + 1)
-    bottom, top = axis.get_ylim()
-    above = 1.0
+    bottom = np.nanmin([0, *shown["kept_low"]]) - 1
+    top = np.nanmax([0, *shown["kept_high"]]) + 1
+    axis.set_ylim(bottom, top)
+    above, step = 1.0, min(0.05, 1 / max(len(shown), 1))
     highest_first = shown.sort_values("kept_difference", ascending=False, kind="stable")
-    for row in highest_first.to_dict("records"):
+    for below, row in zip(range(len(shown))[::-1], highest_first.to_dict("records"), strict=True):
         x, y, one = row["pass1_difference"], row["kept_difference"], look(row["method"])
         axis.plot([x, x], [row["kept_low"], row["kept_high"]], color=one.color, lw=1)
         axis.plot(x, y, one.marker, color=one.color, ms=6)
         line = {"arrowstyle": "-", "color": one.color, "lw": 0.5, "alpha": 0.6}
-        above = min((y - bottom) / (top - bottom), above - 0.05)
+        # as high as the point if the other labels have room
+        above = max(min((y - bottom) / (top - bottom), above - step), below * step)
+        last = row["kept_levels"].split()[-1]
+        short = "" if last == f"+{LEVELS[-1]}" else f" (to {last})"
         axis.annotate(  # in a column on the right of the panel, with a line to the point
-            row["method"],
+            row["method"] + short,
             (x, y),
             (1.02, above),
             textcoords="axes fraction",

@@ -45,7 +45,7 @@ NUMBERS += ["levels", "mean_levels"]  # at equal pass@1: those that were read, o
 METHODS = ["rate", "method", "reading", "against", "benchmark", "metric", *NUMBERS]
 METHODS += ["p_holm", "n_seeds"]
 LAST, EQUAL = "after the last step", "at equal pass@1"  # readings of METHODS
-EARLY = "after a third of the steps"  # of the confirmatory study; post hoc
+EARLY = "by a third of the steps"  # of the confirmatory study; post hoc
 MEASURES = (ACCURACY, DIVERSITY, FEW, ("natural", "pass@256"), ANSWERS)  # after the last step
 # of the confirmatory study: those of PROTOCOL.md, and accuracy on rare prompts, which is post hoc
 RARE_ACCURACY = ("rare", "pass@1")
@@ -179,7 +179,7 @@ def methods(
 
 
 def early(found: RunsByMethod) -> pd.DataFrame:
-    """Return METHODS after the first third of each run's steps."""
+    """Return METHODS at the last checkpoint in the first third of each run's steps."""
     cut = {key: {seed: _third(run) for seed, run in of.items()} for key, of in found.items()}
     return methods(cut, (ACCURACY, RARE_ACCURACY, DIVERSITY), ()).assign(reading=EARLY)
 

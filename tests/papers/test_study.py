@@ -40,7 +40,7 @@ from common.metrics.paired import two_way_interval
 from common.models import store
 from common.sweeps.plan import experiments, runs_of, scales_of
 from common.tasks.countdown import reachable
-from papers.study.figures import TESTBEDS, draw
+from papers.study.figures import TESTBEDS, draw, keeps
 from papers.study.tables import (
     CONFIRMATORY,
     EQUAL,
@@ -463,7 +463,7 @@ def test_after_a_third_of_its_steps_a_run_is_read_at_its_last_checkpoint_until_t
         (LOWER, GRPO): seeds((0, 3, 9, 9), (0, 3, 9, 9), steps=[0, 60, 75, 180]),
     }
     table = early(found)
-    assert set(table["reading"]) == {"after a third of the steps"}
+    assert set(table["reading"]) == {"by a third of the steps"}
     assert set(zip(table["benchmark"], table["metric"], strict=True)) == {
         ACCURACY, RARE_ACCURACY, DIVERSITY,
     }  # fmt: skip
@@ -590,6 +590,13 @@ def drawn(tmp_path_factory):
     shutil.copytree(REFERENCE / "confirmatory", root / "confirmatory", ignore=kept)
     draw(root)
     return root
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_a_picture_needs_no_interval(tmp_path, n):
+    same = seeds((0, 2, 17), (0, 0, 15), n=n)
+    keeps("here", methods({(RATE, GRPO): same, (RATE, "mine"): same}), tmp_path / "keeps")
+    assert len(pd.read_csv(tmp_path / "keeps.csv")) == (n == 3)  # without spread over seeds
 
 
 @pytest.mark.sweep

@@ -9,9 +9,12 @@ import pandas as pd
 import pytest
 from tiny import ROOT
 
+from common.comparison import figures
 from common.comparison.frontier import DIVERSITY, GRPO, LOWER, RATE
 from common.report import readme, verdicts
+from common.reproduce import finish
 from common.sweeps.cost import Range
+from common.sweeps.plan import scales_of
 from rlvr_papers import docs
 from rlvr_papers.docs import REFERENCE
 
@@ -90,13 +93,14 @@ def test_a_papers_page_has_numbers_and_verdicts_that_are_stored(paper):
     gaps = pd.read_csv(REFERENCE / paper / "gaps.csv").query("scope == 'laptop'")
     verdicts = pd.read_csv(REFERENCE / paper / "claims.csv", index_col="id")["laptop"]
     stored = {
-        (f"{value:+.{n}f} [{low:.{n}f}, {high:.{n}f}]", verdicts[claim])
-        for claim, value, low, high in gaps[["claim", "difference", "low", "high"]].to_numpy()
+        (f"{one.difference:+.{n}f} [{one.low:.{n}f}, {one.high:.{n}f}]", verdicts[one.claim], p)
+        for one in gaps.itertuples()
         for n in (1, 2)
+        for p in ("", f"{one.p_holm:.2g}")
     }
     text = (ROOT / "papers" / paper / "README.md").read_text()
     shown = re.findall(
-        r"\| ([+-][\d.]+ \[[^]]*\]) \| ([a-z ]+?)(?:, corrected p [\d.]+)? \|\n", text
+        r"\| ([+-][\d.]+ \[[^]]*\]) \| ([a-z ]+?)(?:, corrected p ([\d.]+))? \|\n", text
     )
     assert len(shown) >= 4
     assert set(shown) <= stored
@@ -175,7 +179,7 @@ def test_the_ladder_stands_beside_the_laptops_rows(tmp_path):
     assert len([line for line in lines if line[0] == "| 0.4 M"]) == len(readme.LADDER)
 
 
-def test_a_method_of_ones_own_stands_among_the_stored_ones(tmp_path):
+def test_a_method_of_ones_own_stands_among_the_stored_ones(tmp_path, monkeypatch, capsys):
     stored = pd.read_csv(REFERENCE / "study" / "methods.csv")
     mine = stored[(stored["rate"] == RATE) & stored["method"].isin(["IAC", GRPO])]
     mine = mine.replace({"method": {"IAC": "mine"}}).assign(n_seeds=5)
@@ -185,6 +189,12 @@ def test_a_method_of_ones_own_stands_among_the_stored_ones(tmp_path):
     (tmp_path / "confirmatory").mkdir()
     mine.to_csv(tmp_path / "confirmatory" / "methods.csv", index=False)
     (*_, (_, lines)), (said,) = readme.own_methods(tmp_path, REFERENCE)
+    monkeypatch.setattr(figures, "draw_paper", lambda *_: None)
+    finish(scales_of("study", "scale=own", f"results_dir={tmp_path}"))
+    printed = capsys.readouterr().out
+    rows = [[x.strip() for x in line.split("|")[1:-1]] for line in printed.splitlines()]
+    assert [row for row in rows if row][2:] == lines
+    assert said in printed
     first = lines[0]
     assert first[0] == "mine"  # it keeps most
     assert (first[3], first[7], first[8]) == ("+99.0 [98.0, 100.0]", "more / unclear", "yours")
