@@ -49,6 +49,7 @@ def test_each_element_of_an_array_has_a_fate_of_its_own(lab, whole, hold):
     with held(lab, hold, back, killed) as (_, pid):
         lab.training(cancelled)
         sh("scontrol", "requeue", lab.job(back))
+        lab.wait(lambda: len(lab.attempts(back)) == 2)  # else it ends before SLURM's signal comes
         os.kill(pid, signal.SIGKILL)
         sh("scancel", lab.job(never))
         sh("scancel", lab.job(cancelled))

@@ -19,4 +19,5 @@ def wait(state: dict, *, solve_rate: float, entropy: float, step: int, seed: int
         written.replace(Path(folder, f"{seed}.pid"))
         while not Path(folder, f"{seed}.go").exists():
             time.sleep(0.05)
+        time.sleep(2)  # SLURM lets a stopped job run on a moment before it signals it
     return {}, {}
