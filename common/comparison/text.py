@@ -197,7 +197,8 @@ def effect(gaps: pd.DataFrame, claim: str, scope: str, verdict: str = "") -> str
     if row["of"] > 1:
         alone = (found["verdict"].iloc[1:] == "holds").sum()
         more = f" (mean of {row['of']:.0f}; {alone} alone)"
-    return claim_text.difference(row, verdict) + seeds + more
+    at = " at equal pass@1" if " from +" in row["metric"] else ""
+    return claim_text.difference(row, verdict) + at + seeds + more
 
 
 def terminal(x) -> str:

@@ -75,14 +75,14 @@ def answers(papers: list[Paper], reference: Path) -> str:
     declared = pd.read_csv(judged).set_index("claim")[LAPTOP] if judged.exists() else {}
     for name, method in METHODS.items():
         gaps = pd.read_csv(reference / name / "gaps.csv")
-        metrics = gaps.groupby(["claim", "scope"])["metric"].first()
+        names = gaps.groupby(["claim", "scope"])["metric"].first().str.partition(" from +")[0]
         scopes = gaps.groupby("claim")["scope"].agg(set).to_dict()
         link = f"[{method}](papers/{name}/README.md)"
         both = [c for c in found[name].headlines if {PUBLISHED, LAPTOP} <= scopes.get(c.id, set())]
         for claim in both[:CLAIMS]:
             word = claim.findings[LAPTOP].word
             printed, here = (
-                f"{_short(metrics[claim.id, scope])} {effect(gaps, claim.id, scope)}"
+                f"{names[claim.id, scope]} {effect(gaps, claim.id, scope)}"
                 for scope in (PUBLISHED, LAPTOP)
             )
             lines.append([link, claim.headline, printed, here, f"**{word}**"])
@@ -98,11 +98,6 @@ def answers(papers: list[Paper], reference: Path) -> str:
     lower = "Rare pass@64 kept at equal pass@1, against GRPO at a third of the learning rate"
     below = textwrap.fill(f"{lower} ({span} seeds) - {said}.", 120, break_on_hyphens=False)
     return f"{markdown(HEAD, lines, 'lllll')}\n{below}\n"
-
-
-def _short(metric: str) -> str:
-    name, matched, _ = metric.partition(" from +")
-    return f"{name} at equal pass@1" if matched else metric
 
 
 def week(papers: list[Paper], reference: Path) -> str:

@@ -80,6 +80,9 @@ def test_a_claim_stands_with_its_printed_number_the_number_here_and_the_verdict(
     seeds = f"{here['n_seeds']:.0f} seeds"
     assert line[3] == f"pass@1 {here['difference']:+.1f} {interval}, {seeds}"
     assert line[4] == f"**{here['verdict']}**"
+    (read,) = (line[3] for line in lines if line[1].startswith("F-GRPO raises"))
+    assert read.endswith("] at equal pass@1, 9 seeds")
+    assert read.startswith("pass@64 +")
     assert 5 <= len(lines) <= readme.CLAIMS * len(readme.METHODS)
     assert all(line[2] and line[3] for line in lines)
     said = " ".join(said.split())
